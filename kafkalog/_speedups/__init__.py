@@ -58,8 +58,10 @@ from kafkalog._speedups.index_search import (
 from kafkalog._speedups.legacy_messages import write_messages
 from kafkalog._speedups.plan import is_next_sequence, must_roll, plan_run
 from kafkalog._speedups.validate import (
+    EntryFault,
     header_fault,
     place_batches,
+    read_required_entry,
     stamp_batches,
     survey_batches,
     take_batches,
@@ -68,6 +70,7 @@ from kafkalog._speedups.varint import decode_varints, encode_varints
 
 __all__ = [
     "DumpFlag",
+    "EntryFault",
     "FrameStatus",
     "Halt",
     "Status",
@@ -103,6 +106,7 @@ __all__ = [
     "offsets_in_order",
     "place_batches",
     "plan_run",
+    "read_required_entry",
     "scan_batches",
     "search_ranges",
     "search_slots",

@@ -1,16 +1,32 @@
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+class EntryFault(IntEnum):
+    NO_FAULT = 0
+    NO_ENTRY = 1
+    LEADER_EPOCH = 2
+    BASE_OFFSET = 3
+    NEWER_EPOCH = 4
+    TOO_LARGE = 5
+    TOO_SMALL = 6
+    WRONG_CRC = 7
+    UNKNOWN_CODEC = 8
+    NOT_ASCENDING = 9
+
+def read_required_entry(
+    src: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
+    start: int,
+    required: tuple[bool, bool, bool, bool, int, int],
+    last_offset: int,
+    row: npt.NDArray[np.uint8],  # uint8_t[::1], one Batch, filled
+) -> EntryFault: ...
 def take_batches(
     buffers: list[Any],  # bytes-like
     byte_bounds: npt.NDArray[np.int64],  # const int64_t[::1], (appends + 1,)
-    from_zero: bool,
-    ascending: bool,
-    least_epoch: int,
-    greatest_epoch: int,
-    most_bytes: int,
+    required: tuple[bool, bool, bool, bool, int, int],
     rules: tuple[bool, bool, int, int, int] | None,
     data: npt.NDArray[np.uint8],  # uint8_t[::1], (nbytes,), filled
     rows: npt.NDArray[np.uint8],  # uint8_t[::1], capacity Batch, filled

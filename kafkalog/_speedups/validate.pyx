@@ -13,11 +13,11 @@ from libc.string cimport memcpy
 from kafkalog._speedups._record_layout cimport skip_same_layout
 from kafkalog._speedups._append cimport Append
 from kafkalog._speedups._batch cimport (
-    BATCH_CRC_FROM, BATCH_HEADER, CODEC_MASK, LOG_APPEND_TIME, Batch
+    BATCH_CRC_FROM, BATCH_HEADER, CODEC_MASK, LOG_APPEND_TIME, LOG_OVERHEAD, Batch
 )
 from kafkalog._speedups._crc cimport CRC32C, crc, crc_setup
 from kafkalog._speedups._cursor cimport (
-    Cursor, Status, be32, put16, put32, put64
+    Cursor, Status, be32, be64, put16, put32, put64
 )
 from kafkalog._speedups._entry cimport crc_matches, read_entry
 from kafkalog._speedups._buffers cimport Buffers, hold_buffers, release_buffers
@@ -33,10 +33,11 @@ cdef enum:
 
 cdef struct Requirements:
     # Requirements on a batch's header.
-    bint from_zero
+    bint same_epoch  # from a Raft leader: `leader_epoch`
+    bint from_zero  # from a client: base offset 0
+    bint until_newer  # from another replica: up to a batch above `leader_epoch`
     bint ascending
-    int32_t least_epoch
-    int32_t greatest_epoch
+    int32_t leader_epoch
     int64_t most_bytes
 
 
@@ -80,26 +81,83 @@ cdef inline void note_batch(const Batch* row, bint first, Append* info) noexcept
     info.source_codec = codec if codec else info.source_codec
 
 
-cdef inline bint take_batch(
+cpdef enum EntryFault:
+    # In the order of Kafka's UnifiedLog.analyzeAndValidateRecords.
+    NO_FAULT
+    NO_ENTRY  # no complete entry, or an unknown magic
+    LEADER_EPOCH
+    BASE_OFFSET
+    NEWER_EPOCH  # not an error: this batch and all after it are dropped
+    TOO_LARGE
+    TOO_SMALL  # for the header of its magic
+    WRONG_CRC
+    UNKNOWN_CODEC
+    NOT_ASCENDING
+
+
+cdef inline EntryFault read_required(
     const uint8_t* src, int64_t pos, int64_t end, const Requirements* required,
-    Batch* row, const Append* info
+    int64_t last_offset, Batch* row
 ) noexcept nogil:
-    # Return whether a complete batch with a valid CRC that is as required is at `pos`.
-    if read_entry(src, pos, end, row, False) != Status.OK:
-        return False
-    return (
-        row.size_in_bytes <= required.most_bytes
-        and row.leader_epoch >= required.least_epoch
-        and row.leader_epoch <= required.greatest_epoch
-        and row.attributes & CODEC_MASK <= LAST_CODEC
-        and not (required.from_zero and row.magic == 2 and row.base_offset != 0)
-        and not (required.ascending and row.last_offset <= info.last_offset)
-        and crc_matches(src + pos, row)
+    # Read the header of the entry at `pos`, and return its first fault. `last_offset`
+    # is that of the entry before it.
+    cdef Status status = read_entry(src, pos, end, row, False)
+    cdef const uint8_t* at = src + pos
+    cdef int32_t epoch
+    if status != Status.OK and status != Status.ENTRY_TOO_SMALL:
+        return EntryFault.NO_ENTRY
+    # Kafka reads these fields of an entry that is too small, too.
+    epoch = be32(at + 12) if row.magic == 2 else -1
+    if required.same_epoch and epoch != required.leader_epoch:
+        return EntryFault.LEADER_EPOCH
+    if required.from_zero and row.magic == 2 and be64(at) != 0:
+        return EntryFault.BASE_OFFSET
+    if required.until_newer and epoch > required.leader_epoch and epoch != -1:
+        return EntryFault.NEWER_EPOCH
+    if LOG_OVERHEAD + <int64_t>be32(at + 8) > required.most_bytes:
+        return EntryFault.TOO_LARGE
+    if status != Status.OK:
+        return EntryFault.TOO_SMALL
+    if not crc_matches(at, row):
+        return EntryFault.WRONG_CRC
+    if row.attributes & CODEC_MASK > LAST_CODEC:
+        return EntryFault.UNKNOWN_CODEC
+    if required.ascending and row.last_offset <= last_offset:
+        return EntryFault.NOT_ASCENDING
+    return EntryFault.NO_FAULT
+
+
+cdef Requirements requirements_of(tuple required) except *:
+    # `validation.append_analysis.HeaderRequirements.as_tuple`
+    return Requirements(
+        required[0], required[1], required[2], required[3], required[4], required[5]
+    )
+
+
+def read_required_entry(
+    const uint8_t[::1] src not None,
+    Py_ssize_t start,
+    tuple required not None,
+    int64_t last_offset,
+    uint8_t[::1] row not None,
+):
+    """Read the header of the entry at `start`, and return its first `EntryFault`.
+
+    `row` is filled, unless the entry is incomplete or too small. `required` is as for
+    `take_batches`, `last_offset` that of the entry before.
+    """
+    cdef Requirements requirements = requirements_of(required)
+    if row.shape[0] != sizeof(Batch):
+        raise ValueError(f"row of {row.shape[0]} bytes, expected {sizeof(Batch)}")
+    if not 0 <= start < src.shape[0]:
+        return EntryFault.NO_ENTRY
+    return read_required(
+        &src[0], start, src.shape[0], &requirements, last_offset, <Batch*>&row[0]
     )
 
 
 cdef enum HeaderFault:
-    NO_FAULT
+    VALID
     OFFSET_RANGE
     NO_RECORDS
     RECORD_COUNT
@@ -123,7 +181,7 @@ cdef inline HeaderFault find_fault(const Batch* row) noexcept nogil:
         return CONTROL_BATCH
     if row.producer_id >= 0 and row.base_sequence < 0:
         return NO_SEQUENCE
-    return NO_FAULT
+    return VALID
 
 
 def header_fault(const uint8_t[::1] row not None):
@@ -142,7 +200,7 @@ cdef inline bint accepts_header(const Batch* row, const Rules* rules) noexcept n
         rules.codec >= 0 and row.attributes & CODEC_MASK != rules.codec
     ):
         return False
-    return not rules.from_client or find_fault(row) == NO_FAULT
+    return not rules.from_client or find_fault(row) == VALID
 
 
 cdef inline bint survey_batch(
@@ -198,7 +256,7 @@ cdef inline bint take_append(
         if found.rows == found.capacity:
             return False
         row = found.at + found.rows
-        if not take_batch(src, pos, end, required, row, info):
+        if read_required(src, pos, end, required, info.last_offset, row):
             return False
         note_batch(row, found.rows == first, info)
         pos += row.size_in_bytes
@@ -227,11 +285,7 @@ cdef inline bint survey_append(
 def take_batches(
     list buffers not None,
     const int64_t[::1] byte_bounds not None,
-    bint from_zero,
-    bint ascending,
-    int32_t least_epoch,
-    int32_t greatest_epoch,
-    int64_t most_bytes,
+    tuple required not None,
     rules,
     uint8_t[::1] data not None,
     uint8_t[::1] rows not None,
@@ -241,15 +295,15 @@ def take_batches(
     """Copy appends to `data`, and fill `rows` with headers and `info` with their sums.
 
     Append i is ``buffers[i]``, copied to ``data[byte_bounds[i]:byte_bounds[i + 1]]``.
-    It is accepted if it consists of complete batches with valid CRCs, each of
-    `most_bytes` at most and in the range of epochs, with base offset 0 if `from_zero`,
-    and with ascending last offsets if `ascending`. With `rules` it must also be one
-    batch that `survey_batches` accepts, except that compressed records are not read.
+    It is accepted if it consists of complete batches without an `EntryFault`. With
+    `rules` it must also be one batch that `survey_batches` accepts, except that
+    compressed records are not read. `required` states whether each batch must have
+    `leader_epoch`, whether it must have base offset 0, whether batches above
+    `leader_epoch` are dropped, whether last offsets must be ascending, `leader_epoch`,
+    and the greatest number of bytes of a batch.
     Returns (appends accepted before the first that is not, rows filled).
     """
-    cdef Requirements required = Requirements(
-        from_zero, ascending, least_epoch, greatest_epoch, most_bytes
-    )
+    cdef Requirements requirements = requirements_of(required)
     cdef Py_ssize_t i, done = 0, appends = count_appends(info, row_bounds.shape[0])
     cdef Found found = Found(NULL, 0, rows.shape[0] // sizeof(Batch))
     cdef Append* info_at = <Append*>&info[0] if appends else NULL
@@ -277,7 +331,7 @@ def take_batches(
             if held.views[i].len:  # the address of an empty buffer may be NULL
                 memcpy(to + byte_bounds[i], held.views[i].buf, held.views[i].len)
             if not take_append(
-                to, byte_bounds[i], byte_bounds[i + 1], &required, &found, &info_at[i]
+                to, byte_bounds[i], byte_bounds[i + 1], &requirements, &found, &info_at[i]
             ):
                 break
             if surveyed and not survey_append(

@@ -24,7 +24,7 @@ def survey(data, least=-(2**63), greatest=2**63 - 1):
     accepted, _ = _speedups.take_batches(
         [data],
         bounds_of([len(data)]),
-        *(False, True, -(2**31), 2**31 - 1, 2**63 - 1),
+        (False, False, False, True, -1, 2**63 - 1),
         (True, False, -1, least, greatest),
         np.zeros(len(data), np.uint8),
         as_bytes(np.zeros(4, BATCH)),
