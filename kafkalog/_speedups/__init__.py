@@ -59,10 +59,13 @@ from kafkalog._speedups.legacy_messages import write_messages
 from kafkalog._speedups.plan import is_next_sequence, must_roll, plan_run
 from kafkalog._speedups.validate import (
     EntryFault,
+    RecordFault,
+    find_record_faults,
     header_fault,
     place_batches,
     read_required_entry,
     stamp_batches,
+    stays_in_format,
     survey_batches,
     take_batches,
 )
@@ -73,6 +76,7 @@ __all__ = [
     "EntryFault",
     "FrameStatus",
     "Halt",
+    "RecordFault",
     "Status",
     "all_uncompressed",
     "best_path",
@@ -90,6 +94,7 @@ __all__ = [
     "dump_records",
     "encode_varints",
     "find_batch",
+    "find_record_faults",
     "find_slot",
     "first_nonzero",
     "gather_bytes",
@@ -114,6 +119,7 @@ __all__ = [
     "skip_records",
     "split_records",
     "stamp_batches",
+    "stays_in_format",
     "sum_counts",
     "survey_batches",
     "take_batches",

@@ -49,6 +49,7 @@ from kafkalog.formats.layout import (
     MIN_SIZE,
     NO_LEADER_EPOCH,
 )
+from kafkalog.validation.append_policy import KernelRules
 from kafkalog.validation.appends import (
     APPEND,
     AppendMemory,
@@ -69,7 +70,7 @@ class HeaderRequirements(NamedTuple):
     leader_epoch: int
     max_bytes: int
     monotonic: bool
-    rules: tuple[bool, bool, int, int, int] | None = None
+    rules: KernelRules | None = None
 
     def as_tuple(self) -> tuple[bool, bool, bool, bool, int, int]:
         """Return the requirements as the kernels take them."""

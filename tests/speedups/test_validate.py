@@ -14,7 +14,7 @@ from tests.guarded import at_the_end, at_the_start
 from tests.query.batches import KINDS, build
 from tests.validation.appending import ROWS, T, batch, patched
 
-ANY = (True, False, -1, -(2**63), 2**63 - 1)
+ANY = (True, False, -1, False, 0, 2**63 - 1, 2**63 - 1)
 SAMPLES = [
     batch(*ROWS),
     batch((b"k" * 70, b"v" * 9000, T)),

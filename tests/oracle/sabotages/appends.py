@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from kafkalog._speedups import EntryFault, Status
+from kafkalog._speedups import EntryFault, RecordFault, Status
 from kafkalog.errors import InvalidRecordError
 from kafkalog.formats.batch_headers import decode_error
-from kafkalog.formats.layout import TimestampType
+from kafkalog.formats.layout import BATCH, CONTROL_FLAG, TimestampType
 from kafkalog.log import appending
 from kafkalog.log.leader_epochs import LeaderEpochs
 from kafkalog.segment.growing_segment import GrowingSegment
@@ -101,7 +101,12 @@ def _(patch):
 @sabotage("a client cannot set LogAppendTime itself", "append-timestamp-range")
 def _(patch):
     """The flag is not checked."""
-    patch.setattr(batch_validation, "LOG_APPEND_TIME_FLAG", 0)
+    find = batch_validation._find_faults
+    patch.setattr(
+        batch_validation,
+        "_find_faults",
+        lambda *records: find(*records) & ~RecordFault.TIMESTAMP_TYPE,
+    )
 
 
 @sabotage("a batch in another codec is recompressed", "append-recompressed")
@@ -148,7 +153,15 @@ def _(patch):
 @sabotage("a marker is not compressed", "append-recompressed")
 def _(patch):
     """It is compressed like data."""
-    patch.setattr(batch_validation, "CONTROL_FLAG", 0)
+    disable_fast_path(patch)
+    stays = batch_validation.stays_in_format
+    patch.setattr(
+        batch_validation,
+        "stays_in_format",
+        lambda row, rules: (
+            not row.view(BATCH)["attributes"][0] & CONTROL_FLAG and stays(row, rules)
+        ),
+    )
 
 
 @sabotage("a compacted topic requires keys", "append-null-key-compacted")
