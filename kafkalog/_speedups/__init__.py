@@ -59,9 +59,14 @@ from kafkalog._speedups.legacy_messages import write_messages
 from kafkalog._speedups.offset_map import find_offsets, hash_keys, put_offsets
 from kafkalog._speedups.plan import is_next_sequence, must_roll, plan_run
 from kafkalog._speedups.validate import (
+    EntryFault,
+    RecordFault,
+    find_record_faults,
     header_fault,
     place_batches,
+    read_required_entry,
     stamp_batches,
+    stays_in_format,
     survey_batches,
     take_batches,
 )
@@ -69,8 +74,10 @@ from kafkalog._speedups.varint import decode_varints, encode_varints
 
 __all__ = [
     "DumpFlag",
+    "EntryFault",
     "FrameStatus",
     "Halt",
+    "RecordFault",
     "Status",
     "all_uncompressed",
     "best_path",
@@ -89,6 +96,7 @@ __all__ = [
     "encode_varints",
     "find_batch",
     "find_offsets",
+    "find_record_faults",
     "find_slot",
     "first_nonzero",
     "gather_bytes",
@@ -107,6 +115,7 @@ __all__ = [
     "place_batches",
     "plan_run",
     "put_offsets",
+    "read_required_entry",
     "scan_batches",
     "search_ranges",
     "search_slots",
@@ -114,6 +123,7 @@ __all__ = [
     "skip_records",
     "split_records",
     "stamp_batches",
+    "stays_in_format",
     "sum_counts",
     "survey_batches",
     "take_batches",

@@ -2,7 +2,7 @@
 # the same positions. They are compared with the record before them, not parsed.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-from kafkalog._speedups._batch cimport CODEC_MASK, Batch
+from kafkalog._speedups._batch cimport Batch
 from kafkalog._speedups._cursor cimport Cursor, le32, wrapping_add
 from kafkalog._speedups._record cimport Record
 
@@ -131,33 +131,3 @@ cdef inline int32_t count_same_layout(
         next.pos += layout.size
         count += 1
     return count
-
-
-cdef inline int32_t skip_same_layout(
-    Cursor* at, int64_t start, const Record* last, const Batch* batch,
-    int64_t least_timestamp, int64_t greatest_timestamp, int32_t i, int64_t* latest
-) noexcept nogil:
-    # Skip the records from index `i` on that have the layout of the `last` one, which
-    # began at `start`, a timestamp in the range or none, and, in a compressed batch,
-    # consecutive offsets. Returns the index of the first record not skipped.
-    cdef bint compressed = batch.attributes & CODEC_MASK != 0
-    cdef int64_t timestamp
-    cdef uint64_t front
-    cdef Layout layout
-    if at.end - at.pos < 1 or at.data[at.pos] != at.data[start]:
-        return i
-    if not layout_of_record(at, start, last, &layout):
-        return i
-    while i < batch.count and has_layout(at, &layout):
-        front = le64(at.data + at.pos)
-        timestamp = timestamp_in(front, batch, &layout)
-        if timestamp != -1 and (
-            timestamp < least_timestamp or timestamp > greatest_timestamp
-        ):
-            break
-        if compressed and i != offset_in(front, batch, &layout):
-            break
-        latest[0] = max(latest[0], timestamp)
-        at.pos += layout.size
-        i += 1
-    return i

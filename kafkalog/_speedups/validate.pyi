@@ -1,17 +1,36 @@
-from typing import Any
+from enum import IntEnum
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+_Requirements: TypeAlias = tuple[bool, bool, bool, bool, int, int]
+_Rules: TypeAlias = tuple[bool, bool, int, bool, int, int, int]
+
+class EntryFault(IntEnum):
+    NO_FAULT = 0
+    NO_ENTRY = 1
+    LEADER_EPOCH = 2
+    BASE_OFFSET = 3
+    NEWER_EPOCH = 4
+    TOO_LARGE = 5
+    TOO_SMALL = 6
+    WRONG_CRC = 7
+    UNKNOWN_CODEC = 8
+    NOT_ASCENDING = 9
+
+def read_required_entry(
+    src: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
+    start: int,
+    required: _Requirements,
+    last_offset: int,
+    row: npt.NDArray[np.uint8],  # uint8_t[::1], one Batch, filled
+) -> EntryFault: ...
 def take_batches(
     buffers: list[Any],  # bytes-like
     byte_bounds: npt.NDArray[np.int64],  # const int64_t[::1], (appends + 1,)
-    from_zero: bool,
-    ascending: bool,
-    least_epoch: int,
-    greatest_epoch: int,
-    most_bytes: int,
-    rules: tuple[bool, bool, int, int, int] | None,
+    required: _Requirements,
+    rules: _Rules | None,
     data: npt.NDArray[np.uint8],  # uint8_t[::1], (nbytes,), filled
     rows: npt.NDArray[np.uint8],  # uint8_t[::1], capacity Batch, filled
     info: npt.NDArray[np.uint8],  # uint8_t[::1], appends Append, filled
@@ -24,7 +43,7 @@ def survey_batches(
     rows: npt.NDArray[np.uint8],  # const uint8_t[::1], n Batch
     row_bounds: npt.NDArray[np.int64],  # const int64_t[::1], (appends + 1,)
     info: npt.NDArray[np.uint8],  # uint8_t[::1], appends Append, completed
-    rules: tuple[bool, bool, int, int, int],
+    rules: _Rules,
 ) -> int: ...  # appends accepted
 def stamp_batches(
     rows: npt.NDArray[np.uint8],  # uint8_t[::1], n Batch, completed
@@ -42,3 +61,22 @@ def place_batches(
     data: npt.NDArray[np.uint8],  # uint8_t[::1], (nbytes,), filled
 ) -> int: ...  # next offset, or -1
 def header_fault(row: npt.NDArray[np.uint8]) -> int: ...  # one Batch
+
+class RecordFault(IntEnum):
+    NO_KEY = 1
+    TIMESTAMP = 2
+    TIMESTAMP_TYPE = 4
+    UNEVEN_OFFSET = 8
+
+def stays_in_format(
+    row: npt.NDArray[np.uint8],  # one Batch
+    rules: _Rules,
+) -> bool: ...
+def find_record_faults(
+    row: npt.NDArray[np.uint8],  # one Batch
+    key_lengths: npt.NDArray[np.int32],  # const int32_t[::1], (n,)
+    timestamps: npt.NDArray[np.int64],  # const int64_t[::1], (n,)
+    offsets: npt.NDArray[np.int64],  # const int64_t[::1], (n,)
+    rules: _Rules,
+    faults: npt.NDArray[np.uint8],  # uint8_t[::1], (n,), filled
+) -> None: ...

@@ -10,14 +10,17 @@ array against those of a struct takes longer than validating one append.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
-from kafkalog._speedups._record_layout cimport skip_same_layout
+from kafkalog._speedups._record_layout cimport (
+    Layout, has_layout, layout_of_record, le64, offset_in, timestamp_in
+)
 from kafkalog._speedups._append cimport Append
 from kafkalog._speedups._batch cimport (
-    BATCH_CRC_FROM, BATCH_HEADER, CODEC_MASK, LOG_APPEND_TIME, Batch
+    BATCH_CRC_FROM, BATCH_HEADER, CODEC_MASK, CONTROL, LOG_APPEND_TIME, LOG_OVERHEAD,
+    Batch
 )
 from kafkalog._speedups._crc cimport CRC32C, crc, crc_setup
 from kafkalog._speedups._cursor cimport (
-    Cursor, Status, be32, put16, put32, put64
+    Cursor, Status, be32, be64, put16, put32, put64
 )
 from kafkalog._speedups._entry cimport crc_matches, read_entry
 from kafkalog._speedups._buffers cimport Buffers, hold_buffers, release_buffers
@@ -27,16 +30,16 @@ crc_setup()
 
 cdef enum:
     LAST_CODEC = 4
-    CONTROL = 0x20
     KNOWN_ATTRIBUTES = 0x7F
 
 
 cdef struct Requirements:
     # Requirements on a batch's header.
-    bint from_zero
+    bint same_epoch  # from a Raft leader: `leader_epoch`
+    bint from_zero  # from a client: base offset 0
+    bint until_newer  # from another replica: up to a batch above `leader_epoch`
     bint ascending
-    int32_t least_epoch
-    int32_t greatest_epoch
+    int32_t leader_epoch
     int64_t most_bytes
 
 
@@ -45,8 +48,10 @@ cdef struct Rules:
     bint from_client
     bint keyed
     int codec  # -1 any
-    int64_t least_timestamp
-    int64_t greatest_timestamp
+    bint at_append  # whether the topic replaces timestamps
+    int64_t now_ms
+    int64_t before_max_ms
+    int64_t after_max_ms
 
 
 cdef struct Found:
@@ -80,26 +85,83 @@ cdef inline void note_batch(const Batch* row, bint first, Append* info) noexcept
     info.source_codec = codec if codec else info.source_codec
 
 
-cdef inline bint take_batch(
+cpdef enum EntryFault:
+    # In the order of Kafka's UnifiedLog.analyzeAndValidateRecords.
+    NO_FAULT
+    NO_ENTRY  # no complete entry, or an unknown magic
+    LEADER_EPOCH
+    BASE_OFFSET
+    NEWER_EPOCH  # not an error: this batch and all after it are dropped
+    TOO_LARGE
+    TOO_SMALL  # for the header of its magic
+    WRONG_CRC
+    UNKNOWN_CODEC
+    NOT_ASCENDING
+
+
+cdef inline EntryFault read_required(
     const uint8_t* src, int64_t pos, int64_t end, const Requirements* required,
-    Batch* row, const Append* info
+    int64_t last_offset, Batch* row
 ) noexcept nogil:
-    # Return whether a complete batch with a valid CRC that is as required is at `pos`.
-    if read_entry(src, pos, end, row, False) != Status.OK:
-        return False
-    return (
-        row.size_in_bytes <= required.most_bytes
-        and row.leader_epoch >= required.least_epoch
-        and row.leader_epoch <= required.greatest_epoch
-        and row.attributes & CODEC_MASK <= LAST_CODEC
-        and not (required.from_zero and row.magic == 2 and row.base_offset != 0)
-        and not (required.ascending and row.last_offset <= info.last_offset)
-        and crc_matches(src + pos, row)
+    # Read the header of the entry at `pos`, and return its first fault. `last_offset`
+    # is that of the entry before it.
+    cdef Status status = read_entry(src, pos, end, row, False)
+    cdef const uint8_t* at = src + pos
+    cdef int32_t epoch
+    if status != Status.OK and status != Status.ENTRY_TOO_SMALL:
+        return EntryFault.NO_ENTRY
+    # Kafka reads these fields of an entry that is too small, too.
+    epoch = be32(at + 12) if row.magic == 2 else -1
+    if required.same_epoch and epoch != required.leader_epoch:
+        return EntryFault.LEADER_EPOCH
+    if required.from_zero and row.magic == 2 and be64(at) != 0:
+        return EntryFault.BASE_OFFSET
+    if required.until_newer and epoch > required.leader_epoch and epoch != -1:
+        return EntryFault.NEWER_EPOCH
+    if LOG_OVERHEAD + <int64_t>be32(at + 8) > required.most_bytes:
+        return EntryFault.TOO_LARGE
+    if status != Status.OK:
+        return EntryFault.TOO_SMALL
+    if not crc_matches(at, row):
+        return EntryFault.WRONG_CRC
+    if row.attributes & CODEC_MASK > LAST_CODEC:
+        return EntryFault.UNKNOWN_CODEC
+    if required.ascending and row.last_offset <= last_offset:
+        return EntryFault.NOT_ASCENDING
+    return EntryFault.NO_FAULT
+
+
+cdef Requirements requirements_of(tuple required) except *:
+    # `validation.append_analysis.HeaderRequirements.as_tuple`
+    return Requirements(
+        required[0], required[1], required[2], required[3], required[4], required[5]
+    )
+
+
+def read_required_entry(
+    const uint8_t[::1] src not None,
+    Py_ssize_t start,
+    tuple required not None,
+    int64_t last_offset,
+    uint8_t[::1] row not None,
+):
+    """Read the header of the entry at `start`, and return its first `EntryFault`.
+
+    `row` is filled, unless the entry is incomplete or too small. `required` is as for
+    `take_batches`, `last_offset` that of the entry before.
+    """
+    cdef Requirements requirements = requirements_of(required)
+    if row.shape[0] != sizeof(Batch):
+        raise ValueError(f"row of {row.shape[0]} bytes, expected {sizeof(Batch)}")
+    if not 0 <= start < src.shape[0]:
+        return EntryFault.NO_ENTRY
+    return read_required(
+        &src[0], start, src.shape[0], &requirements, last_offset, <Batch*>&row[0]
     )
 
 
 cdef enum HeaderFault:
-    NO_FAULT
+    VALID
     OFFSET_RANGE
     NO_RECORDS
     RECORD_COUNT
@@ -123,7 +185,7 @@ cdef inline HeaderFault find_fault(const Batch* row) noexcept nogil:
         return CONTROL_BATCH
     if row.producer_id >= 0 and row.base_sequence < 0:
         return NO_SEQUENCE
-    return NO_FAULT
+    return VALID
 
 
 def header_fault(const uint8_t[::1] row not None):
@@ -136,39 +198,110 @@ def header_fault(const uint8_t[::1] row not None):
     return <int>find_fault(<const Batch*>&row[0])
 
 
+cdef inline bint keeps_format(const Batch* row, const Rules* rules) noexcept nogil:
+    # Return whether a batch is not rebuilt if its offsets are consecutive: it has the
+    # topic's codec. A marker is not compressed.
+    cdef int codec = row.attributes & CODEC_MASK
+    return row.magic == 2 and (
+        rules.codec < 0 or codec == rules.codec
+        or (codec == 0 and row.attributes & CONTROL)
+    )
+
+
 cdef inline bint accepts_header(const Batch* row, const Rules* rules) noexcept nogil:
-    # Return whether a batch need not be rebuilt, and its header is valid.
-    if row.magic != 2 or row.attributes & LOG_APPEND_TIME or (
-        rules.codec >= 0 and row.attributes & CODEC_MASK != rules.codec
+    # Return whether a batch keeps its format, and its header is valid. A timestamp type
+    # LogAppendTime is valid only for some records: such batches are left to Python.
+    return (
+        keeps_format(row, rules)
+        and not row.attributes & LOG_APPEND_TIME
+        and (not rules.from_client or find_fault(row) == VALID)
+    )
+
+
+cpdef enum RecordFault:
+    # Flags of one record.
+    NO_KEY = 1
+    TIMESTAMP = 2  # out of the topic's range
+    TIMESTAMP_TYPE = 4  # LogAppendTime
+    UNEVEN_OFFSET = 8  # not its index: the batch must be rebuilt
+
+
+cdef inline int timestamp_fault(
+    int64_t timestamp, const Batch* batch, const Rules* rules
+) noexcept nogil:
+    # LogValidator.validateTimestamp. The arithmetic wraps, as in Java.
+    cdef uint64_t age = <uint64_t>rules.now_ms - <uint64_t>timestamp
+    if rules.at_append or timestamp == -1:
+        if batch.magic and batch.attributes & LOG_APPEND_TIME:
+            return RecordFault.TIMESTAMP_TYPE
+    elif (
+        <int64_t>age > rules.before_max_ms or <int64_t>(0 - age) > rules.after_max_ms
     ):
-        return False
-    return not rules.from_client or find_fault(row) == NO_FAULT
+        return RecordFault.TIMESTAMP
+    return 0
+
+
+cdef inline int record_faults(
+    int32_t key_length, int64_t timestamp, int64_t offset, int64_t index,
+    const Batch* batch, const Rules* rules
+) noexcept nogil:
+    # Return the `RecordFault` flags of a record. Offsets that are uneven matter only if
+    # the batch is compressed or should be.
+    cdef int faults = timestamp_fault(timestamp, batch, rules)
+    if rules.keyed and key_length < 0:
+        faults |= RecordFault.NO_KEY
+    if offset != index and (rules.codec > 0 or batch.attributes & CODEC_MASK):
+        faults |= RecordFault.UNEVEN_OFFSET
+    return faults
+
+
+cdef inline int32_t skip_same_layout(
+    Cursor* at, int64_t start, const Record* last, const Batch* batch,
+    const Rules* rules, int32_t i, int64_t* latest
+) noexcept nogil:
+    # Skip the records from index `i` on that have the layout of the `last` one, which
+    # began at `start`, and no faults. Returns the index of the first record not
+    # skipped.
+    cdef int64_t timestamp
+    cdef uint64_t front
+    cdef Layout layout
+    if at.end - at.pos < 1 or at.data[at.pos] != at.data[start]:
+        return i
+    if not layout_of_record(at, start, last, &layout):
+        return i
+    while i < batch.count and has_layout(at, &layout):
+        front = le64(at.data + at.pos)
+        timestamp = timestamp_in(front, batch, &layout)
+        if record_faults(
+            last.key_length, timestamp, offset_in(front, batch, &layout), i, batch,
+            rules
+        ):
+            break
+        latest[0] = max(latest[0], timestamp)
+        at.pos += layout.size
+        i += 1
+    return i
 
 
 cdef inline bint survey_batch(
     Cursor* at, const Batch* batch, const Rules* rules, Append* info
 ) noexcept nogil:
-    # Return whether all records of the batch are complete and valid.
+    # Return whether all records of the batch are complete and have no faults.
     cdef Record record
     cdef int32_t i = 0
     cdef int64_t start, latest = -1
-    cdef int64_t least = rules.least_timestamp, greatest = rules.greatest_timestamp
     while i < batch.count:
         start = at.pos
         if not read_short_record(at, batch, &record) and (
             read_record(at, batch, &record) != Status.OK
         ):
             return False
-        if rules.keyed and record.key_length < 0:
-            return False
-        if record.timestamp != -1 and (
-            record.timestamp < least or record.timestamp > greatest
+        if record_faults(
+            record.key_length, record.timestamp, record.offset, i, batch, rules
         ):
             return False
-        if batch.attributes & CODEC_MASK and record.offset != i:
-            return False
         latest = max(latest, record.timestamp)
-        i = skip_same_layout(at, start, &record, batch, least, greatest, i + 1, &latest)
+        i = skip_same_layout(at, start, &record, batch, rules, i + 1, &latest)
     info.max_timestamp = latest
     info.records = batch.count
     return batch.count == 0 or (batch.count > 0 and at.pos == at.end)
@@ -182,8 +315,42 @@ cdef Py_ssize_t count_appends(uint8_t[::1] info, Py_ssize_t bounds) except -1:
 
 
 cdef Rules rules_of(tuple rules) except *:
-    # From a client, keys required, codec (-1 any), least and greatest timestamp.
-    return Rules(rules[0], rules[1], rules[2], rules[3], rules[4])
+    # `validation.append_policy.LeaderPolicy.as_tuple`
+    return Rules(
+        rules[0], rules[1], rules[2], rules[3], rules[4], rules[5], rules[6]
+    )
+
+
+def stays_in_format(const uint8_t[::1] row not None, tuple rules not None):
+    """Return whether a batch is not rebuilt, if its offsets are consecutive."""
+    cdef Rules leader_rules = rules_of(rules)
+    if row.shape[0] != sizeof(Batch):
+        raise ValueError(f"row of {row.shape[0]} bytes, expected {sizeof(Batch)}")
+    return keeps_format(<const Batch*>&row[0], &leader_rules)
+
+
+def find_record_faults(
+    const uint8_t[::1] row not None,
+    const int32_t[::1] key_lengths not None,
+    const int64_t[::1] timestamps not None,
+    const int64_t[::1] offsets not None,
+    tuple rules not None,
+    uint8_t[::1] faults not None,
+):
+    """Set `faults` to the `RecordFault` flags of each record of the batch `row`."""
+    cdef Rules leader_rules = rules_of(rules)
+    cdef Py_ssize_t i, count = faults.shape[0]
+    cdef const Batch* batch
+    if row.shape[0] != sizeof(Batch):
+        raise ValueError(f"row of {row.shape[0]} bytes, expected {sizeof(Batch)}")
+    if not count == key_lengths.shape[0] == timestamps.shape[0] == offsets.shape[0]:
+        raise ValueError(f"columns of other lengths than the {count} of faults")
+    batch = <const Batch*>&row[0]
+    with nogil:
+        for i in range(count):
+            faults[i] = record_faults(
+                key_lengths[i], timestamps[i], offsets[i], i, batch, &leader_rules
+            )
 
 
 cdef inline bint take_append(
@@ -198,7 +365,7 @@ cdef inline bint take_append(
         if found.rows == found.capacity:
             return False
         row = found.at + found.rows
-        if not take_batch(src, pos, end, required, row, info):
+        if read_required(src, pos, end, required, info.last_offset, row):
             return False
         note_batch(row, found.rows == first, info)
         pos += row.size_in_bytes
@@ -227,11 +394,7 @@ cdef inline bint survey_append(
 def take_batches(
     list buffers not None,
     const int64_t[::1] byte_bounds not None,
-    bint from_zero,
-    bint ascending,
-    int32_t least_epoch,
-    int32_t greatest_epoch,
-    int64_t most_bytes,
+    tuple required not None,
     rules,
     uint8_t[::1] data not None,
     uint8_t[::1] rows not None,
@@ -241,21 +404,21 @@ def take_batches(
     """Copy appends to `data`, and fill `rows` with headers and `info` with their sums.
 
     Append i is ``buffers[i]``, copied to ``data[byte_bounds[i]:byte_bounds[i + 1]]``.
-    It is accepted if it consists of complete batches with valid CRCs, each of
-    `most_bytes` at most and in the range of epochs, with base offset 0 if `from_zero`,
-    and with ascending last offsets if `ascending`. With `rules` it must also be one
-    batch that `survey_batches` accepts, except that compressed records are not read.
+    It is accepted if it consists of complete batches without an `EntryFault`. With
+    `rules` it must also be one batch that `survey_batches` accepts, except that
+    compressed records are not read. `required` states whether each batch must have
+    `leader_epoch`, whether it must have base offset 0, whether batches above
+    `leader_epoch` are dropped, whether last offsets must be ascending, `leader_epoch`,
+    and the greatest number of bytes of a batch.
     Returns (appends accepted before the first that is not, rows filled).
     """
-    cdef Requirements required = Requirements(
-        from_zero, ascending, least_epoch, greatest_epoch, most_bytes
-    )
+    cdef Requirements requirements = requirements_of(required)
     cdef Py_ssize_t i, done = 0, appends = count_appends(info, row_bounds.shape[0])
     cdef Found found = Found(NULL, 0, rows.shape[0] // sizeof(Batch))
     cdef Append* info_at = <Append*>&info[0] if appends else NULL
     cdef uint8_t* to = &data[0] if data.shape[0] else NULL
     cdef bint surveyed = rules is not None
-    cdef Rules leader_rules = Rules(False, False, -1, 0, 0)
+    cdef Rules leader_rules = Rules(False, False, -1, False, 0, 0, 0)
     cdef Buffers held
     if surveyed:
         leader_rules = rules_of(rules)
@@ -277,7 +440,7 @@ def take_batches(
             if held.views[i].len:  # the address of an empty buffer may be NULL
                 memcpy(to + byte_bounds[i], held.views[i].buf, held.views[i].len)
             if not take_append(
-                to, byte_bounds[i], byte_bounds[i + 1], &required, &found, &info_at[i]
+                to, byte_bounds[i], byte_bounds[i + 1], &requirements, &found, &info_at[i]
             ):
                 break
             if surveyed and not survey_append(
@@ -311,10 +474,11 @@ def survey_batches(
     The uncompressed records of ``rows[i]`` begin at ``starts[i]`` in `src` and have
     ``lengths[i]`` bytes; without `starts` they follow their header in `src`. `rules`
     are: whether the appends are from a client, whether keys are required, the codec (-1
-    any), and the range of timestamps. An append is accepted if it is one batch of magic
-    2 and that codec with a valid header, and all its records are complete, have keys, a
-    timestamp in the range or none and, if it was compressed, offsets from 0 without
-    gaps. Returns the appends accepted before the first that is not.
+    any), whether the topic replaces timestamps, the time of the append, and how much
+    before and after it a timestamp may be. An append is accepted if it is one batch of
+    magic 2 that keeps its format, with a valid header, and all its records are complete
+    and have no `RecordFault`. Returns the appends accepted before the first that is
+    not.
     """
     cdef Rules leader_rules = rules_of(rules)
     cdef Cursor at = Cursor(data=NULL, pos=0, end=0)

@@ -15,7 +15,7 @@ Source: ``MemoryRecords.filterTo``, ``Cleaner.cleanInto``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 

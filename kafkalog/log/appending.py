@@ -44,7 +44,6 @@ from kafkalog.formats.layout import (
     NO_PRODUCER_ID,
     CodecName,
 )
-from kafkalog.indexes.txn_index import AbortedTransaction
 from kafkalog.log import rolling
 from kafkalog.log.flushing import flush, flush_due_at
 from kafkalog.log.markers import read_markers
@@ -420,13 +419,10 @@ def _roll_if_needed(
 
 def _finish(log: LogState, updates: ProducerUpdates, last_offset: int) -> None:
     """Update producers, transaction index and stable offset after a write."""
-    producers, index = log.producers, log.segments.active.txn_index
+    producers = log.producers
     updates.apply()
     for completed in updates.completed:
-        stable = producers.last_stable_offset(completed)
-        if completed.is_aborted:
-            index.append(AbortedTransaction(*completed[:3], stable))
-        producers.complete_txn(completed)
+        producers.write_completed_txn(completed, log.segments.active.txn_index)
     producers.map_end_offset = last_offset + 1
     find_first_unstable(log)
     _flush_if_due(log)

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from kafkalog import _speedups
-from kafkalog._speedups import Status
+from kafkalog._speedups import EntryFault, Status, read_required_entry
 from kafkalog.codecs.compression import Codec
 from kafkalog.encoding.record_columns import Int64s
 from kafkalog.errors import (
@@ -34,7 +34,6 @@ from kafkalog.formats.batch_headers import (
     crc_error,
     decode_error,
     epoch_field,
-    find_crc_mismatches,
     find_invalid_start,
     offset_field,
     scan_headers,
@@ -48,7 +47,9 @@ from kafkalog.formats.layout import (
     MAGIC_OFFSET,
     MAX_BATCH_BYTES,
     MIN_SIZE,
+    NO_LEADER_EPOCH,
 )
+from kafkalog.validation.append_policy import KernelRules
 from kafkalog.validation.appends import (
     APPEND,
     AppendMemory,
@@ -59,8 +60,6 @@ from kafkalog.validation.appends import (
 )
 from kafkalog.validation.batch_records import read_records
 
-_MIN_INT32: Final = -(2**31)
-_MAX_INT32: Final = 2**31 - 1
 _UNLIMITED: Final = 2**63 - 1
 
 
@@ -71,7 +70,18 @@ class HeaderRequirements(NamedTuple):
     leader_epoch: int
     max_bytes: int
     monotonic: bool
-    rules: tuple[bool, bool, int, int, int] | None = None
+    rules: KernelRules | None = None
+
+    def as_tuple(self) -> tuple[bool, bool, bool, bool, int, int]:
+        """Return the requirements as the kernels take them."""
+        return (
+            self.origin is AppendOrigin.RAFT_LEADER,
+            self.origin is AppendOrigin.CLIENT,
+            self.origin is AppendOrigin.REPLICATION,
+            self.monotonic,
+            self.leader_epoch,
+            self.max_bytes,
+        )
 
     def take(
         self,
@@ -87,16 +97,10 @@ class HeaderRequirements(NamedTuple):
         Returns how many appends are accepted before the first that is not, and the
         number of rows filled.
         """
-        raft = self.origin is AppendOrigin.RAFT_LEADER
-        bounded = raft or self.origin is AppendOrigin.REPLICATION
         return _speedups.take_batches(
             buffers,
             byte_bounds,
-            self.origin is AppendOrigin.CLIENT,
-            self.monotonic,
-            self.leader_epoch if raft else _MIN_INT32,
-            self.leader_epoch if bounded else _MAX_INT32,
-            self.max_bytes,
+            self.as_tuple(),
             self.rules,
             data,
             as_bytes(rows),
@@ -187,19 +191,21 @@ def _valid_batches(data: Bytes, required: HeaderRequirements) -> BatchHeaders:
     kept: list[BatchHeaders] = []
     position, last_offset, skipping = 0, -1, False
     while (size := _entry_size(data, position)) is not None:
-        entry = data[position : position + size]
-        _check_origin(entry, required)
-        skipping = skipping or _is_newer(entry, required)
         if not skipping:
-            row = _read_valid_header(entry, position, required)
-            if required.monotonic and last_offset >= row["last_offset"][0]:
-                _read_all_records(data)
-                raise OffsetsOutOfOrderError(
-                    f"last offset {row['last_offset'][0]} after last offset "
-                    f"{last_offset}, expected ascending offsets"
-                )
-            last_offset = int(row["last_offset"][0])
-            kept.append(row)
+            row = np.empty(1, BATCH)
+            fault = read_required_entry(
+                data, position, required.as_tuple(), last_offset, as_bytes(row)
+            )
+            skipping = fault == EntryFault.NEWER_EPOCH
+            if not fault:
+                kept.append(row)
+                last_offset = int(row["last_offset"][0])
+            elif not skipping:
+                entry = data[position : position + size]
+                row["position"] = position
+                if fault == EntryFault.NOT_ASCENDING:
+                    _read_all_records(data)
+                raise _error_of(fault, entry, row[0], last_offset, required)
         position += size
     if not position and (error := _invalid_start_error(data, position)):
         raise error
@@ -236,46 +242,37 @@ def _invalid_start_error(data: Bytes, position: int) -> CorruptRecordError | Non
     return None if found is None else found.at(position)
 
 
-def _check_origin(entry: Bytes, required: HeaderRequirements) -> None:
-    """Reject a leader epoch or base offset that this origin must not send."""
-    if required.origin is AppendOrigin.RAFT_LEADER:
-        epoch = _epoch(entry)
-        if epoch != required.leader_epoch:
+def _error_of(
+    fault: EntryFault,
+    entry: Bytes,
+    row: np.void,
+    last_offset: int,
+    required: HeaderRequirements,
+) -> KafkaLogError:
+    """Return the error for the fault of an entry; `last_offset` is that before it."""
+    position = int(row["position"])
+    match fault:
+        case EntryFault.LEADER_EPOCH:
+            epoch = epoch_field(entry) if entry[MAGIC_OFFSET] == 2 else NO_LEADER_EPOCH
             reason = f"leader epoch {epoch}, expected {required.leader_epoch}"
-            raise InvalidRecordError(reason)
-    if required.origin is AppendOrigin.CLIENT and entry[16] == 2:
-        base_offset = offset_field(entry)
-        if base_offset != 0:
-            reason = f"base offset {base_offset}, expected 0 from a client"
-            raise InvalidRecordError(reason)
-
-
-def _is_newer(entry: Bytes, required: HeaderRequirements) -> bool:
-    """Return whether a batch has a leader epoch above that of the replica."""
-    return required.origin is AppendOrigin.REPLICATION and (
-        _epoch(entry) > required.leader_epoch and _epoch(entry) != -1
-    )
-
-
-def _epoch(entry: Bytes) -> int:
-    return epoch_field(entry) if entry[16] == 2 else -1
-
-
-def _read_valid_header(
-    entry: Bytes, position: int, required: HeaderRequirements
-) -> BatchHeaders:
-    """Return the header of a batch; raise if it is too large or corrupt."""
-    if len(entry) > required.max_bytes:
-        reason = f"batch of {len(entry)} bytes, expected at most {required.max_bytes}"
-        raise RecordTooLargeError(reason)
-    row = np.empty(1, BATCH)
-    status, _, _ = _speedups.scan_batches(entry, 0, position, row)
-    if status != Status.OK:
-        raise decode_error(status, position)
-    if len(find_crc_mismatches(entry, position, row)):
-        raise crc_error(entry, position, row[0])
-    codec = int(row["attributes"][0]) & CODEC_MASK
-    if codec >= len(Codec):
-        reason = f"compression type {codec}, expected 0 to {len(Codec) - 1}"
-        raise LogArgumentError(reason)
-    return row
+            return InvalidRecordError(reason)
+        case EntryFault.BASE_OFFSET:
+            reason = f"base offset {offset_field(entry)}, expected 0 from a client"
+            return InvalidRecordError(reason)
+        case EntryFault.TOO_LARGE:
+            limit = required.max_bytes
+            reason = f"batch of {len(entry)} bytes, expected at most {limit}"
+            return RecordTooLargeError(reason)
+        case EntryFault.WRONG_CRC:
+            return crc_error(entry, position, row)
+        case EntryFault.UNKNOWN_CODEC:
+            codec = int(row["attributes"]) & CODEC_MASK
+            reason = f"compression type {codec}, expected 0 to {len(Codec) - 1}"
+            return LogArgumentError(reason)
+        case EntryFault.NOT_ASCENDING:
+            return OffsetsOutOfOrderError(
+                f"last offset {row['last_offset']} after last offset {last_offset}, "
+                "expected ascending offsets"
+            )
+        case _:
+            return decode_error(Status.ENTRY_TOO_SMALL, position)

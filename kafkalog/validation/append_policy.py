@@ -6,15 +6,17 @@ Source: ``LogConfig.java``, ``BrokerCompressionType.java``.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from kafkalog.codecs.compression import Codec
 from kafkalog.config import LogConfig
 from kafkalog.formats.layout import MAX_BATCH_BYTES, TimestampType
 from kafkalog.validation.appends import AppendOrigin
 
-_MIN_INT64: Final = -(2**63)
 _MAX_INT64: Final = 2**63 - 1
+
+KernelRules: TypeAlias = tuple[bool, bool, int, bool, int, int, int]
+"""A `LeaderPolicy` as the kernels take it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,17 +81,15 @@ class LeaderPolicy(NamedTuple):
         """Whether records get the time of the append as their timestamp."""
         return self.rules.timestamp_type is TimestampType.LOG_APPEND_TIME
 
-    def as_tuple(self) -> tuple[bool, bool, int, int, int]:
-        """Return the rules as the kernels take them.
-
-        The last two are the least and the greatest timestamp that the kernels accept.
-        Kafka's arithmetic wraps, so it accepts some timestamps below the least, too:
-        `batch_validation` decides about these.
-        """
-        rules, least, greatest = self.rules, _MIN_INT64, _MAX_INT64
-        if not self.at_append:
-            least = max(self.now_ms - rules.timestamp_before_max_ms, _MIN_INT64)
-            greatest = min(self.now_ms + rules.timestamp_after_max_ms, _MAX_INT64)
-        codec = -1 if rules.codec is None else int(rules.codec)
-        client = self.origin is AppendOrigin.CLIENT
-        return client, rules.compacted, codec, least, greatest
+    def as_tuple(self) -> KernelRules:
+        """Return the policy as the kernels take it."""
+        rules = self.rules
+        return (
+            self.origin is AppendOrigin.CLIENT,
+            rules.compacted,
+            -1 if rules.codec is None else int(rules.codec),
+            self.at_append,
+            self.now_ms,
+            rules.timestamp_before_max_ms,
+            rules.timestamp_after_max_ms,
+        )

@@ -124,7 +124,7 @@ class Appends:
         none, bounds = np.empty(0, np.uint8), np.zeros(2, np.int64)
         info, rows = np.empty(1, APPEND), np.empty(0, BATCH)
         _speedups.take_batches(
-            *([b""], bounds, False, False, 0, 0, 0, None, none),
+            *([b""], bounds, (False, False, False, False, 0, 0), None, none),
             *(as_bytes(rows), as_bytes(info), bounds.copy()),
         )
         return cls(none, rows, bounds, bounds, info, {0: error})

@@ -12,7 +12,12 @@ from __future__ import annotations
 import numpy as np
 
 from kafkalog import _speedups
-from kafkalog._speedups import header_fault
+from kafkalog._speedups import (
+    RecordFault,
+    find_record_faults,
+    header_fault,
+    stays_in_format,
+)
 from kafkalog.codecs.compression import Codec
 from kafkalog.errors import (
     InvalidAppendError,
@@ -21,13 +26,9 @@ from kafkalog.errors import (
     RecordValidationError,
     UnevenOffsetsError,
 )
-from kafkalog.formats.batch_headers import BatchHeaders
-from kafkalog.formats.layout import (
-    CONTROL_FLAG,
-    LOG_APPEND_TIME_FLAG,
-    NO_TIMESTAMP,
-)
-from kafkalog.validation.append_policy import LeaderPolicy
+from kafkalog.formats.batch_headers import BatchHeaders, Bytes
+from kafkalog.formats.layout import NO_TIMESTAMP
+from kafkalog.validation.append_policy import KernelRules, LeaderPolicy
 from kafkalog.validation.appends import AppendMemory, AppendOrigin, Appends, as_bytes
 from kafkalog.validation.batch_conversion import check_timestamps, rebuild
 from kafkalog.validation.batch_records import (
@@ -56,33 +57,29 @@ def validate_append(
 
     Raises the errors that `leader_validation.validate_for_leader` lists.
     """
-    rows = append.rows
+    rows, rules = append.rows, policy.as_tuple()
     source = Codec(int(append.info["source_codec"][0]))
     target, _ = policy.rules.target(source)
     uncompressed = source == target == Codec.NONE
     _check_one_batch(rows, source)
-    in_place = bool(rows["magic"][0] == 2)
-    if not uncompressed:
-        control = bool(rows["attributes"][0] & CONTROL_FLAG) and source == Codec.NONE
-        in_place = in_place and (source == target or control)
-    batches = []
+    in_place = stays_in_format(as_bytes(rows[:1]), rules)
+    batches, uneven = [], False
     for row in rows:
         _check_batch(rows[0], row, policy.origin)
         records = read_batch_records(
             append.data, row, policy, memory, in_place=in_place
         )
-        _check_records(row, records, policy)
+        faults = _find_faults(row, records, rules)
+        _check_records(row, records, faults, policy)
         if uncompressed and not in_place:
             check_timestamps(records)
+        uneven = uneven or bool((faults & RecordFault.UNEVEN_OFFSET).any())
         batches.append(records)
-    if not uncompressed and in_place:
-        offset = batches[0].spans["offset"]
-        in_place = bool((offset == np.arange(len(offset))).all())
-        if source != Codec.NONE and not in_place:
-            # Kafka would rebuild the batch now, but has skipped keys and values.
-            reason = "offsets of a compressed batch are not consecutive from 0"
-            raise UnevenOffsetsError(reason)
-    if in_place:
+    if in_place and uneven and source != Codec.NONE:
+        # Kafka would rebuild the batch now, but has skipped keys and values.
+        reason = "offsets of a compressed batch are not consecutive from 0"
+        raise UnevenOffsetsError(reason)
+    if in_place and not uneven:
         return _stamped(append, batches[0], policy)
     return rebuild(append, batches, policy)
 
@@ -129,13 +126,37 @@ def _check_batch(first: np.void, row: np.void, origin: AppendOrigin) -> None:
         raise InvalidRecordError(_HEADER_FAULTS[fault - 1].format(**fields))
 
 
-def _check_records(row: np.void, records: BatchRecords, policy: LeaderPolicy) -> None:
+def _find_faults(
+    row: np.void,
+    records: BatchRecords,
+    rules: KernelRules,
+) -> Bytes:
+    """Return the `RecordFault` flags of each record."""
+    spans, faults = records.spans, np.empty(len(records.spans), np.uint8)
+    columns = (spans[name] for name in ("key_length", "timestamp", "offset"))
+    find_record_faults(as_bytes(np.array([row])), *columns, rules, faults)
+    return faults
+
+
+def _check_records(
+    row: np.void, records: BatchRecords, faults: Bytes, policy: LeaderPolicy
+) -> None:
     """Reject the records of a batch that break a rule, all in one error."""
-    timestamps = _invalid_timestamps(row, records, policy)
-    others: dict[int, str] = {}
-    if policy.rules.compacted:
-        keyless = np.flatnonzero(records.spans["key_length"] < 0)
-        others = dict.fromkeys(keyless.tolist(), "no key in a compacted topic")
+
+    def having(fault: RecordFault) -> list[int]:
+        return np.flatnonzero(faults & fault).tolist()
+
+    timestamp, rules = records.spans["timestamp"], policy.rules
+    least = policy.now_ms - rules.timestamp_before_max_ms
+    greatest = policy.now_ms + rules.timestamp_after_max_ms
+    timestamps = {
+        i: f"timestamp {timestamp[i]}, expected {least} to {greatest}"
+        for i in having(RecordFault.TIMESTAMP)
+    }
+    reason = "timestamp type LogAppendTime from a producer, expected CreateTime"
+    timestamps |= dict.fromkeys(having(RecordFault.TIMESTAMP_TYPE), reason)
+    reason = "no key in a compacted topic"
+    others = dict.fromkeys(having(RecordFault.NO_KEY), reason)
     reason = foreign_magic_reason(int(row["magic"]))
     others |= dict.fromkeys(records.foreign, reason)
     if not timestamps and not others:
@@ -147,30 +168,3 @@ def _check_records(row: np.void, records: BatchRecords, policy: LeaderPolicy) ->
     if timestamps.keys() - others.keys():
         cause = InvalidTimestampError(summary)
     raise RecordValidationError(cause, errors)
-
-
-def _invalid_timestamps(
-    row: np.void, records: BatchRecords, policy: LeaderPolicy
-) -> dict[int, str]:
-    """Return the records whose timestamp is invalid, with the reason.
-
-    The arithmetic wraps, as in Java. A timestamp that the topic replaces, or that is
-    missing, need not be in the range, but must not be of type LogAppendTime.
-    """
-    rules, timestamp = policy.rules, records.spans["timestamp"]
-    ranged = np.full(len(timestamp), not policy.at_append)
-    ranged &= timestamp != NO_TIMESTAMP
-    age = np.int64(policy.now_ms) - timestamp
-    outside = age > rules.timestamp_before_max_ms
-    outside |= -age > rules.timestamp_after_max_ms
-    least = policy.now_ms - rules.timestamp_before_max_ms
-    greatest = policy.now_ms + rules.timestamp_after_max_ms
-    invalid = {
-        i: f"timestamp {timestamp[i]}, expected {least} to {greatest}"
-        for i in np.flatnonzero(ranged & outside).tolist()
-    }
-    if row["magic"] > 0 and row["attributes"] & LOG_APPEND_TIME_FLAG:
-        others = np.flatnonzero(~ranged).tolist()
-        reason = "timestamp type LogAppendTime from a producer, expected CreateTime"
-        invalid |= dict.fromkeys(others, reason)
-    return invalid

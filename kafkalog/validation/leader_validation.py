@@ -32,7 +32,7 @@ from kafkalog.validation.append_analysis import (
     analyze_appends,
     as_views,
 )
-from kafkalog.validation.append_policy import AppendRules, LeaderPolicy
+from kafkalog.validation.append_policy import AppendRules, KernelRules, LeaderPolicy
 from kafkalog.validation.appends import (
     AppendMemory,
     AppendOrigin,
@@ -99,7 +99,7 @@ def validate_for_leader(
 
 def _accepts_records(
     appends: Appends,
-    rules: tuple[bool, bool, int, int, int],
+    rules: KernelRules,
     limit: int,
     memory: AppendMemory,
     compressed: bool,

@@ -14,7 +14,7 @@ from tests.guarded import at_the_end, at_the_start
 from tests.query.batches import KINDS, build
 from tests.validation.appending import ROWS, T, batch, patched
 
-ANY = (True, False, -1, -(2**63), 2**63 - 1)
+ANY = (True, False, -1, False, 0, 2**63 - 1, 2**63 - 1)
 SAMPLES = [
     batch(*ROWS),
     batch((b"k" * 70, b"v" * 9000, T)),
@@ -27,7 +27,8 @@ def take(data, *, buffers=None, rules=ANY, bounds=None, rows=4, appends=1):
     return _speedups.take_batches(
         [bytes(data)] if buffers is None else buffers,
         bounds_of([len(data)]) if bounds is None else np.array(bounds, np.int64),
-        *(False, True, -(2**31), 2**31 - 1, 2**63 - 1, rules),
+        (False, False, False, True, -1, 2**63 - 1),
+        rules,
         data,
         as_bytes(np.zeros(rows, BATCH)),
         as_bytes(np.zeros(appends, APPEND)),

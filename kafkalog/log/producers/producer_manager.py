@@ -2,8 +2,7 @@
 
 An append has three steps. `ProducerUpdates` validates its batches without changing the
 state; the log writes them; `ProducerUpdates.apply` updates the state. Each transaction
-that ended is then written to the transaction index, with its `last_stable_offset`, and
-completed.
+that ended is then completed by `write_completed_txn`.
 
 | state | meaning |
 |---|---|
@@ -26,6 +25,8 @@ from kafkalog.errors import (
     InvalidProducerEpochError,
     LogArgumentError,
 )
+from kafkalog.indexes.growing_txn_index import GrowingTransactionIndex
+from kafkalog.indexes.txn_index import AbortedTransaction
 from kafkalog.log.clock import Clock, SystemClock
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.producers.hash_order import HashOrderedDict
@@ -185,6 +186,15 @@ class ProducerStateManager:
             entry.update(info.entry)
         for txn in info.started:
             _put(self.ongoing, txn)
+
+    def write_completed_txn(
+        self, completed: CompletedTxn, index: GrowingTransactionIndex
+    ) -> None:
+        """Complete a transaction; write it to the index of its segment if aborted."""
+        stable = self.last_stable_offset(completed)
+        if completed.is_aborted:
+            index.append(AbortedTransaction(*completed[:3], stable))
+        self.complete_txn(completed)
 
     def complete_txn(self, completed: CompletedTxn) -> None:
         """Move a transaction from `ongoing` to `unreplicated`.

@@ -58,8 +58,8 @@ class ProducerUpdates:
     """Updates of the producer state by one append, or by loading one segment.
 
     `add` validates batches and, except for verifications, does not change the state.
-    `apply` updates it. The caller then writes each of `completed` to the transaction
-    index, and passes it to `ProducerStateManager.complete_txn`.
+    `apply` updates it. The caller then passes each of `completed` to
+    `ProducerStateManager.write_completed_txn`, or when loading to `complete_txn`.
 
     Parameters
     ----------

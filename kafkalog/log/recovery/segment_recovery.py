@@ -39,7 +39,6 @@ from kafkalog.formats.layout import (
 )
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
-from kafkalog.indexes.txn_index import AbortedTransaction
 from kafkalog.log.leader_epochs import LeaderEpochs
 from kafkalog.log.markers import Markers, read_markers
 from kafkalog.log.producers.producer_manager import ProducerStateManager
@@ -228,11 +227,7 @@ class _Pass:
     def _note_producers(self, rows: BatchHeaders, markers: Markers) -> None:
         producers, produced = self._producers, _of_producers(rows)
         for completed in replay(producers, produced, markers) if len(produced) else ():
-            stable = producers.last_stable_offset(completed)
-            if completed.is_aborted:
-                entry = AbortedTransaction(*completed[:3], stable)
-                self._segment.txn_index.append(entry)
-            producers.complete_txn(completed)
+            producers.write_completed_txn(completed, self._segment.txn_index)
         if len(rows):
             producers.map_end_offset = int(rows["last_offset"][-1]) + 1
 

@@ -2,12 +2,10 @@
 
 from dataclasses import replace
 
-import numpy as np
-
-from kafkalog._speedups import Status
+from kafkalog._speedups import EntryFault, RecordFault, Status
 from kafkalog.errors import InvalidRecordError
 from kafkalog.formats.batch_headers import decode_error
-from kafkalog.formats.layout import TimestampType
+from kafkalog.formats.layout import BATCH, CONTROL_FLAG, TimestampType
 from kafkalog.log import appending
 from kafkalog.log.leader_epochs import LeaderEpochs
 from kafkalog.segment.growing_segment import GrowingSegment
@@ -25,6 +23,17 @@ def rules_with(patch, **changes):
     """Change the rules for appends that follow from a topic's settings."""
     changed = lambda config: replace(rules_of(config), **changes)  # noqa: E731
     patch.setattr(appending, "rules_of", changed)
+
+
+def ignore_fault(patch, ignored):
+    """Accept an entry with this fault, checking nothing after it."""
+    read = append_analysis.read_required_entry
+
+    def read_any(*entry):
+        fault = read(*entry)
+        return EntryFault.NO_FAULT if fault == ignored else fault
+
+    patch.setattr(append_analysis, "read_required_entry", read_any)
 
 
 # As a leader
@@ -92,7 +101,12 @@ def _(patch):
 @sabotage("a client cannot set LogAppendTime itself", "append-timestamp-range")
 def _(patch):
     """The flag is not checked."""
-    patch.setattr(batch_validation, "LOG_APPEND_TIME_FLAG", 0)
+    find = batch_validation._find_faults
+    patch.setattr(
+        batch_validation,
+        "_find_faults",
+        lambda *records: find(*records) & ~RecordFault.TIMESTAMP_TYPE,
+    )
 
 
 @sabotage("a batch in another codec is recompressed", "append-recompressed")
@@ -139,7 +153,15 @@ def _(patch):
 @sabotage("a marker is not compressed", "append-recompressed")
 def _(patch):
     """It is compressed like data."""
-    patch.setattr(batch_validation, "CONTROL_FLAG", 0)
+    disable_fast_path(patch)
+    stays = batch_validation.stays_in_format
+    patch.setattr(
+        batch_validation,
+        "stays_in_format",
+        lambda row, rules: (
+            not row.view(BATCH)["attributes"][0] & CONTROL_FLAG and stays(row, rules)
+        ),
+    )
 
 
 @sabotage("a compacted topic requires keys", "append-null-key-compacted")
@@ -181,7 +203,7 @@ def _(patch):
 @sabotage("a client's batch has base offset 0", "append-client-offsets")
 def _(patch):
     """Any base offset is accepted."""
-    patch.setattr(append_analysis, "_check_origin", do_nothing)
+    ignore_fault(patch, EntryFault.BASE_OFFSET)
 
 
 @sabotage(
@@ -211,15 +233,13 @@ def _(patch):
 @sabotage("a Raft leader's batches have its own epoch", "append-raft-leader")
 def _(patch):
     """Any epoch is accepted."""
-    patch.setattr(append_analysis, "_check_origin", do_nothing)
+    ignore_fault(patch, EntryFault.LEADER_EPOCH)
 
 
 @sabotage("a batch's CRC is verified", "append-checksum")
 def _(patch):
     """Every CRC is accepted."""
-    patch.setattr(
-        append_analysis, "find_crc_mismatches", lambda *_: np.empty(0, np.int64)
-    )
+    ignore_fault(patch, EntryFault.WRONG_CRC)
 
 
 @sabotage("a result has the first offset assigned", "append-offsets-and-epoch")
@@ -297,7 +317,7 @@ def _(patch):
 )
 def _(patch):
     """They are appended."""
-    patch.setattr(append_analysis, "_is_newer", lambda *_: False)
+    ignore_fault(patch, EntryFault.NEWER_EPOCH)
 
 
 @sabotage(
