@@ -113,17 +113,17 @@ def _show(
     follower: Follower, printer: command_output.RecordPrinter, *, first: bool = False
 ) -> None:
     """Print what one poll for new records returns, at once."""
-    for found in follower.first_poll() if first else follower.poll():
-        if isinstance(found, str):
-            exits.print_error(found)
+    for item in follower.first_poll() if first else follower.poll():
+        if isinstance(item, str):
+            exits.print_error(item)
         else:
-            printer.show(found)
+            printer.show(item)
     printer.flush()
     sys.stdout.flush()
 
 
 def _wait(seconds: float) -> None:
-    """Wait; raise `BrokenPipeError` once nobody reads standard output any more."""
+    """Wait; raise `BrokenPipeError` if the reader of standard output has closed it."""
     reader = select.poll()
     reader.register(sys.stdout.fileno(), 0)
     if reader.poll(seconds * 1000):

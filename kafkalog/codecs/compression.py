@@ -25,11 +25,11 @@ from kafkalog.errors import (
 )
 
 Decompress = Callable[[bytes | memoryview, int], list[bytes]]
-"""Decompresses a stream to chunks of at most this many bytes in total."""
+"""Function that decompresses a stream to chunks, up to a total number of bytes."""
 BoundedDecompress = tuple[
     Callable[[memoryview, int], bytes], tuple[type[Exception], ...]
 ]
-"""Decompresses a stream of a known maximum size; and the exceptions it raises."""
+"""Function that decompresses a stream of known maximum size, and its exceptions."""
 
 
 class Codec(IntEnum):
@@ -93,10 +93,10 @@ def decompressor(codec: int, magic: int) -> Decompress:
         raise CorruptRecordError(reason)
     if codec == Codec.LZ4 and magic == 0:
         return functools.partial(lz4_frames.decompress, checked=False)
-    found = _DECOMPRESS.get(codec)
-    if found is None:
+    decompress_stream = _DECOMPRESS.get(codec)
+    if decompress_stream is None:
         raise UnsupportedFormatError(f"compression type {codec}, expected 0 to 4")
-    return found
+    return decompress_stream
 
 
 def _uncompressed(data: bytes | memoryview, limit: int) -> list[bytes]:

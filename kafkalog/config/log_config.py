@@ -164,7 +164,7 @@ class LogConfig(Settings):
 
     @property
     def compression_level(self) -> int | None:
-        """Level for ``compression.type``; None if that has no setting for it."""
+        """Level for ``compression.type``; None for a type without levels."""
         levels = {
             "gzip": self.compression_gzip_level,
             "lz4": self.compression_lz4_level,
@@ -275,10 +275,10 @@ def local_retention_conflicts(
     names = (f"local.retention.{unit}", f"retention.{unit}")
     if retention < 0 or local == AS_RETENTION:
         return
-    found = f"Invalid value {local} for configuration {names[0]}"
+    prefix = f"Invalid value {local} for configuration {names[0]}"
     if local == -1:
         reason = f"Value must not be -1 as {names[1]} value is set as {retention}"
-        yield Conflict(f"{found}: {reason}", names)
+        yield Conflict(f"{prefix}: {reason}", names)
     if local > retention:
         reason = f"Value must not be more than {names[1]} property value: {retention}"
-        yield Conflict(f"{found}: {reason}", names)
+        yield Conflict(f"{prefix}: {reason}", names)

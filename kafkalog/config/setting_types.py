@@ -64,7 +64,7 @@ class Range:
     apart: int | None = None
 
     def fault(self, value: float) -> str | None:
-        """Return which bound `value` violates; NaN violates none."""
+        """Return the bound that `value` violates; NaN violates none."""
         low = value < self.least
         high = self.most is not None and value > self.most
         if not (low or high) or value == self.apart:
@@ -166,10 +166,12 @@ def parse_value(kind: Kind, value: object) -> Any:
             return _PARSERS[kind](str(value))
         case Kind.DOUBLE, int() | float():
             return float(value)
-        case Kind.LIST, [*elements] if all(isinstance(each, str) for each in elements):
+        case Kind.LIST, [*elements] if all(
+            isinstance(element, str) for element in elements
+        ):
             return tuple(elements)
-    found = "null" if value is None else f"a {type(value).__name__}"
-    raise ValueError(f"Expected value to be {_NAMES[kind]}, but it was {found}")
+    kind_of_value = "null" if value is None else f"a {type(value).__name__}"
+    raise ValueError(f"Expected value to be {_NAMES[kind]}, but it was {kind_of_value}")
 
 
 def _boolean(text: str) -> bool:

@@ -1,9 +1,9 @@
 """Conversion of tables and rows of any kind to columns of records.
 
-Accepted are columns (a table of Arrow, pandas or Polars, a mapping of arrays or lists,
-the `Records` of a scan) and rows (mappings, or objects with attributes). Their fields
-are ``key``, ``value``, ``timestamp`` and ``headers``. One error lists all faults of the
-input.
+The module accepts columns (a table of Arrow, pandas or Polars, a mapping of arrays or
+lists, the `Records` of a scan) and rows (mappings, or objects with attributes). The
+fields are ``key``, ``value``, ``timestamp`` and ``headers``. One error lists all faults
+of the input.
 
 Source: ``ProducerRecord.java``.
 """
@@ -105,8 +105,8 @@ def record_columns(records: RecordsLike, now_ms: int) -> RecordColumns:
                 faults += [f"{name}: {fault}" for fault in error.faults]
     lengths = {name: _rows_of(column) for name, column in columns.items()}
     if len({*lengths.values()}) > 1:
-        found = ", ".join(f"{name} {rows}" for name, rows in lengths.items())
-        faults.append(f"columns of different lengths: {found}")
+        counts = ", ".join(f"{name} {rows}" for name, rows in lengths.items())
+        faults.append(f"columns of different lengths: {counts}")
     if faults:
         raise UnfitRecordsError(*faults)
     rows = lengths.popitem()[1]

@@ -25,7 +25,7 @@ from kafkalog.query.records import BytesColumn, HeadersColumn, Records
 NULL: Final = "null"
 BOOLEANS: Final = ("false", "true")
 SEPARATOR: Final = "\x7f"
-"""Put between rows to quote them together; neither JSON nor CSV escapes it."""
+"""Separator of rows that are quoted together; neither JSON nor CSV escapes it."""
 
 
 def json_lines(
@@ -150,7 +150,7 @@ def _fixed_width(
     """Return the cells of a column of one width; one cell if all values are equal."""
     if name in ("codec", "segment"):
         names = records.codecs if name == "codec" else records.segments
-        return _pick([quote(each) for each in names], column)
+        return _pick([quote(name_of_code) for name_of_code in names], column)
     if column.dtype == np.bool_:
         return _pick(list(BOOLEANS), column.view(np.int8))
     if name == "timestamp":

@@ -39,13 +39,13 @@ ABANDONED_NS: Final = 1_000_000_000
 
 PAUSE_S: Final = 0.005
 MAX_LISTINGS: Final = 1000
-"""How often a directory is listed while a ``.swap`` file in it is to be renamed."""
+"""Maximum listings of a directory while a ``.swap`` file in it is to be renamed."""
 
 MAX_DIFFERING: Final = 5
-"""How often a directory is listed while each listing differs from the last."""
+"""Maximum listings of a directory while each listing differs from the last."""
 
 MAX_RELISTINGS: Final = 20
-"""How often the directory is listed for one segment while it keeps changing."""
+"""Maximum listings of the directory for one segment while it keeps changing."""
 
 
 class Listing(NamedTuple):
@@ -73,11 +73,11 @@ def list_segments(directory: AnyPath) -> list[LogSegment]:
     While a broker renames files, the directory is listed until two listings agree.
     """
     directory = locate(directory)
-    found = _files(directory)
-    ends = [*(base - 1 for base, _ in found[1:]), MAX_OFFSET][: len(found)]
+    files = _files(directory)
+    ends = [*(base - 1 for base, _ in files[1:]), MAX_OFFSET][: len(files)]
     return [
         LogSegment(directory / name, base, end)
-        for (base, name), end in zip(found, ends, strict=True)
+        for (base, name), end in zip(files, ends, strict=True)
     ]
 
 

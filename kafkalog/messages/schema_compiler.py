@@ -1,4 +1,4 @@
-"""Compiler of a topic's schemas into a table of integers, by which a kernel prints.
+"""Compiler of a topic's schemas into a table of integers, which a kernel prints from.
 
 The layout is that of the structs in ``_speedups/_message_text.pxd`` and
 ``_speedups/_message_values.pxd``, all fields int32:
@@ -147,11 +147,15 @@ def _version(
 
 
 def _struct(table: _TableBuilder, fields: tuple[Field, ...], version: int) -> int:
-    here = [each for each in fields if each.exists(version) or each.tag is not None]
+    here = [
+        schema_field
+        for schema_field in fields
+        if schema_field.exists(version) or schema_field.tag is not None
+    ]
     if len(here) > _MAX_FIELDS:
         reason = f"struct of {len(here)} fields, expected at most {_MAX_FIELDS}"
         raise ValueError(reason)
-    rows = [_field(table, each, version) for each in here]
+    rows = [_field(table, schema_field, version) for schema_field in here]
     return table.rows([[len(rows)], *rows])
 
 

@@ -85,15 +85,15 @@ def damages(facts: Facts) -> list[str]:
     >>> damages({"tail": "whole", "beside": [{"state": "damaged: why"}]})
     ['damaged: why']
     """
-    found = []
+    texts = []
     for value in facts.values():
         inside = value if isinstance(value, list) else [value]
         for member in inside:
             if isinstance(member, dict):
-                found += damages(member)
+                texts += damages(member)
             elif isinstance(member, str) and member.startswith("damaged: "):
-                found.append(member)
-    return found
+                texts.append(member)
+    return texts
 
 
 def _segment_file(path: Location) -> Facts:
@@ -107,7 +107,7 @@ def _segment_file(path: Location) -> Facts:
         **_segment(segment, contents_of(segment, Limits())),
     }
     if facts["kind"] == "segment":
-        return {**facts, "beside": _beside(segment)}
+        return {**facts, "beside": _sidecars(segment)}
     # The offset in a snapshot's name is the log's offset at its end, not a base offset.
     del facts["base_offset"]
     end = name and {"end_offset": name.base_offset, "epoch": name.epoch}
@@ -127,7 +127,7 @@ def _segment(segment: LogSegment, found: LogContents) -> Facts:
     }
 
 
-def _beside(segment: LogSegment) -> list[Facts]:
+def _sidecars(segment: LogSegment) -> list[Facts]:
     """Describe the indexes and the snapshot of a segment, missing indexes included."""
     stem, _, mark = segment.name.partition(".log")
     beside: list[Facts] = []
@@ -147,11 +147,11 @@ def _partition(path: Location) -> Facts:
     contents, rows, end = Contents(), [], 0
     for segment in list_segments(path):
         with suppress(FileNotFoundError):
-            found = contents_of(segment)
-            facts = {**_segment(segment, found), "beside": _beside(segment)}
-            contents.add(found.contents)
+            log_contents = contents_of(segment)
+            facts = {**_segment(segment, log_contents), "beside": _sidecars(segment)}
+            contents.add(log_contents.contents)
             rows.append({"file": segment.name, **facts})
-            end = found.next_offset
+            end = log_contents.next_offset
     key = ("", -1) if name is None else (name.topic, name.partition)
     start = read_offsets_or_none(parent, LOG_STARTS).get(key, 0)
     end = max(start, end)
@@ -180,7 +180,7 @@ def _partition(path: Location) -> Facts:
 
 
 def _lone_snapshots(files: dict[str, int], rows: list[Facts]) -> list[str]:
-    """Return the snapshots at no segment's base offset, such as that at the log end."""
+    """Return the snapshots that no segment begins at, such as that at the log end."""
     listed = {described["file"] for row in rows for described in row["beside"]}
     endings = (".snapshot", ".snapshot.deleted")
     return sorted(
@@ -236,11 +236,25 @@ def _by_kind(files: dict[str, int]) -> dict[str, int]:
 
 def _log_directory(path: Location) -> Facts:
     files = _files(path)
-    listed = [each for each in list_path(path) if isinstance(each, PartitionSummary)]
-    live = [each for each in listed if each.state is None]
-    states = Counter(each.state for each in listed if each.state is not None)
-    firsts = [each.first_timestamp for each in live if each.first_timestamp is not None]
-    latest = [each.max_timestamp for each in live if each.max_timestamp is not None]
+    listed = [
+        partition
+        for partition in list_path(path)
+        if isinstance(partition, PartitionSummary)
+    ]
+    live = [partition for partition in listed if partition.state is None]
+    states = Counter(
+        partition.state for partition in listed if partition.state is not None
+    )
+    firsts = [
+        partition.first_timestamp
+        for partition in live
+        if partition.first_timestamp is not None
+    ]
+    latest = [
+        partition.max_timestamp
+        for partition in live
+        if partition.max_timestamp is not None
+    ]
     sizes = (_files(child).values() for _, child in list_partitions(path, marked=True))
     properties = _small(path / META_PROPERTIES)
     return {
@@ -250,11 +264,11 @@ def _log_directory(path: Location) -> Facts:
         "node_id": properties.get("node_id"),
         "directory_id": properties.get("directory_id"),
         "clean_shutdown": CLEAN_SHUTDOWN in files,
-        "topics": len({each.topic for each in live}),
+        "topics": len({partition.topic for partition in live}),
         "partitions": len(live),
         "marked": dict(sorted(states.items())),
-        "segments": sum(each.segments for each in live),
-        "log_bytes": sum(each.size_in_bytes for each in live),
+        "segments": sum(partition.segments for partition in live),
+        "log_bytes": sum(partition.size_in_bytes for partition in live),
         "size_in_bytes": sum(files.values()) + sum(chain.from_iterable(sizes)),
         "first_timestamp": min(firsts, default=None),
         "max_timestamp": max(latest, default=None),

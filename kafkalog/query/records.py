@@ -127,7 +127,7 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a chunk is from: its partition, and the file by its place in `segments`."""
+    """Origin of a chunk: its partition, and the index of its file in `segments`."""
 
     topic: str = ""
     partition: int = -1
@@ -136,7 +136,7 @@ class Origin:
 
 
 class ColumnOf(Generic[Found]):
-    """A column of `Records` under its name, an `AttributeError` if not requested."""
+    """Descriptor of a column of `Records`; an `AttributeError` if not requested."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -217,21 +217,21 @@ def make_records(
     buffers: ColumnBuffers,
 ) -> Records:
     """Return the requested columns of decoded records."""
-    found = run.records
+    decoded = run.records
     made: dict[str, Column] = {}
     for name in columns:
         if name in ("offset", "timestamp"):
-            made[name] = getattr(found, name)
+            made[name] = getattr(decoded, name)
         elif name in FIXED:
-            made[name] = _fixed(name, run, found.offset, origin, buffers)
-        elif name == "headers" and found.headers is not None:
-            offsets, key, value = found.headers
+            made[name] = _fixed(name, run, decoded.offset, origin, buffers)
+        elif name == "headers" and decoded.headers is not None:
+            offsets, key, value = decoded.headers
             made[name] = HeadersColumn(
                 offsets, _bytes_column(key), _bytes_column(value)
             )
         elif name != "topic":
-            made[name] = _bytes_column(getattr(found, name))
-    return Records(origin, len(found), made)
+            made[name] = _bytes_column(getattr(decoded, name))
+    return Records(origin, len(decoded), made)
 
 
 def make_views(
@@ -270,7 +270,7 @@ def _fixed(
     origin: Origin,
     buffers: ColumnBuffers,
 ) -> npt.NDArray[Any]:
-    """Return a column that follows from batch headers, or from the chunk's origin."""
+    """Return a column made from batch headers, or from the chunk's origin."""
     length, dtype = len(offset), FIXED[name]
     if name in ("partition", "segment"):
         value = origin.partition if name == "partition" else origin.segment

@@ -5,8 +5,8 @@ of a segment. Each range is longer than the one before, and begins at a position
 offset index.
 
 A followed partition is read again when its last segment changed, or when the last batch
-read is not in it any more. Records that were returned stay returned: where a broker
-truncated the log, following continues after the last batch that is unchanged.
+read is not in it any more. Records that were returned cannot be taken back: if a broker
+truncates the log, following continues after the last batch that is unchanged.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kafkalog.storage.location import Location
 FIRST_RANGE_BYTES: Final = 256 << 10
 RANGE_GROWTH: Final = 8
 OFFSETS_BEFORE: Final = 64
-"""Number of offsets before the start that are watched for a truncation, too."""
+"""Number of offsets before the start that are also checked for a truncation."""
 
 SourceBounds = tuple[PartitionSource, Bounds]
 
@@ -87,12 +87,12 @@ def _lower_bound(reader: PartitionReader, count: int) -> int:
     """Return an offset from which on there are at least `count` records, if any."""
     start, missing = reader.bounds.start_offset, max(count, 1)
     for segment in reversed(_segments(reader.source)):
-        found = 0
+        number = 0
         for byte_range in _ends_of(segment):
-            found, first = _count(reader, byte_range)
-            if found >= missing:
+            number, first = _count(reader, byte_range)
+            if number >= missing:
                 return max(first, start)
-        missing -= found
+        missing -= number
         if segment.base_offset <= start:
             break
     return start
@@ -125,7 +125,7 @@ def _count(reader: PartitionReader, byte_range: ByteRange) -> tuple[int, int]:
     if reader.source.directory is not None:
         base = max(bounds.start_offset, byte_range.segment.base_offset)
         bounds = replace(bounds, start_offset=base)
-    found, first = 0, None
+    count, first = 0, None
     for step in PartitionReader(
         source=replace(reader.source, byte_range=byte_range),
         bounds=bounds,
@@ -135,12 +135,12 @@ def _count(reader: PartitionReader, byte_range: ByteRange) -> tuple[int, int]:
         if isinstance(step, ScanProblem):
             continue
         rows = step.step.rows
-        found += int(np.where(rows["count"] < 0, 1, rows["count"]).sum(dtype=np.int64))
+        count += int(np.where(rows["count"] < 0, 1, rows["count"]).sum(dtype=np.int64))
         if first is None:
             # Only the last offset of a wrapper is known: it counts as one record.
             base = int(rows["base_offset"][0])
             first = int(rows["last_offset"][0]) if base < 0 else base
-    return found, FIRST if first is None else first
+    return count, FIRST if first is None else first
 
 
 FileVersion = tuple[str, int, int]
@@ -191,7 +191,8 @@ class Follower:
             try:
                 yield from self._of_source(source, bounds)
             except FileNotFoundError:
-                # Removed since it was listed: if it stays so, the next poll reports it.
+                # Removed after it was listed. If it is still missing, the next poll
+                # reports it.
                 if place in self._followed:
                     self._followed[place].version = None
 
@@ -264,7 +265,7 @@ def _is_truncated(source: PartitionSource, state: _FollowedPartition) -> bool:
 def _catch_up(
     source: PartitionSource, state: _FollowedPartition, max_batch_bytes: int
 ) -> Generator[str, None, int]:
-    """Record the batches there are now; return up to which offset to read.
+    """Record the present batches; return the offset to read up to.
 
     They are recorded first and read afterwards: the next poll finds what was
     overwritten in between. The batches recorded before must still be unchanged then.
@@ -319,6 +320,6 @@ def _first_offset(source: PartitionSource) -> int:
 
 
 def _end_of(segment: LogSegment) -> int:
-    """Return the offset after the last valid batch, whatever precedes it."""
+    """Return the offset after the last valid batch, which damage may precede."""
     with segment.open() as source:
         return segment.next_offset(source, past_damage=True)

@@ -95,7 +95,7 @@ class LogFacts:
 
 @dataclass(slots=True, kw_only=True)
 class LogCheck:
-    """One reading of a log, which adds to `findings` every problem in it.
+    """One reading of a log, which adds every problem to `findings`.
 
     `epochs` are the known leader epochs; `advance` is called with the bytes read so
     far. Entries before byte `start` are ignored.
@@ -162,7 +162,7 @@ class LogCheck:
 
     def _take(self, step: Step) -> None:
         rows, facts = step.rows, self.facts
-        found = decode(
+        results = decode(
             step.data,
             step.origin,
             rows,
@@ -170,7 +170,7 @@ class LogCheck:
             limit=self.max_batch_bytes,
             workspace=self._workspace,
         )
-        for views in found:
+        for views in results:
             if isinstance(views, LocatedError):
                 self._add_error(views, rows)
             else:

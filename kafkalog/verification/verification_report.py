@@ -61,7 +61,7 @@ class Cause(StrEnum):
 
 
 class Severity(StrEnum):
-    """Whether a problem would mislead a reader (error) or not (warning)."""
+    """Severity of a problem: an error misleads a reader, a warning does not."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -91,17 +91,17 @@ class Problem:
     path : str
         The file, relative to the path verified.
     position : int or None
-        The byte of the file at which the problem begins; None where it has none.
+        The byte of the file at which the problem begins; None if it has no position.
     offset : int or None
-        The first offset that the problem affects; None where it affects none.
+        The first offset that the problem affects; None if it affects none.
     cause : Cause
         The kind of problem, one of a closed list.
     severity : Severity
         ``error`` if it would mislead a reader or costs records, else ``warning``.
     message : str
-        What was expected and what was found.
+        Description of the problem, with what was expected and what was found.
     recovery : Recovery
-        What a broker does about it when it starts.
+        The action of a broker on the problem when it starts.
     recovery_position : int or None
         The byte at which a broker truncates the file, if it does.
     last_offset : int or None
@@ -110,7 +110,8 @@ class Problem:
         The first and last of the offsets that can be read now and are lost when a
         broker starts; None where none are.
     lost_records, lost_segments : int
-        How many records, and whole segments after this one, are lost with them.
+        Number of records, and of whole segments after this one, that are lost with
+        them.
 
     Examples
     --------
@@ -219,7 +220,7 @@ class Report:
     @property
     def errors(self) -> int:
         """Number of problems that are errors."""
-        return sum(found.severity == Severity.ERROR for found in self.problems)
+        return sum(problem.severity == Severity.ERROR for problem in self.problems)
 
     @property
     def warnings(self) -> int:
@@ -246,7 +247,7 @@ class Report:
             "bytes": self.bytes,
             "batches": self.batches,
             "records": self.records,
-            "problems": [found.as_dict() for found in self.problems],
+            "problems": [problem.as_dict() for problem in self.problems],
         }
 
     def to_arrow(self) -> pa.Table:
@@ -280,7 +281,7 @@ class Report:
                 name: str(value) if name in _TEXTS else value
                 for name, value in problem.items()
             }
-            for problem in (each.as_dict() for each in self.problems)
+            for problem in (found_problem.as_dict() for found_problem in self.problems)
         ]
         return arrow.Table.from_pylist(rows, arrow.schema(columns))
 
@@ -345,7 +346,7 @@ class Findings:
         last_offset: int | None = None,
     ) -> None:
         """Add a problem; with `last_offset`, for an interval of offsets."""
-        found = Problem(
+        problem = Problem(
             path=self.path,
             position=position,
             offset=offset,
@@ -354,7 +355,7 @@ class Findings:
             message=message,
             last_offset=last_offset,
         )
-        self.problems.append(found)
+        self.problems.append(problem)
 
     def warn(
         self,
