@@ -32,6 +32,9 @@ cdef enum:
     LAST_CODEC = 4
     KNOWN_ATTRIBUTES = 0x7F
 
+cdef uint64_t LEAST_AGE = <uint64_t>1 << 63
+cdef uint64_t ANY_TIME = <uint64_t>-1
+
 
 cdef struct Requirements:
     # Requirements on a batch's header.
@@ -49,9 +52,10 @@ cdef struct Rules:
     bint keyed
     int codec  # -1 any
     bint at_append  # whether the topic replaces timestamps
-    int64_t now_ms
-    int64_t before_max_ms
-    int64_t after_max_ms
+    # Timestamps are valid from `earliest` to `earliest + span`; all three wrap.
+    uint64_t now
+    uint64_t earliest
+    uint64_t span
 
 
 cdef struct Found:
@@ -226,33 +230,25 @@ cpdef enum RecordFault:
     UNEVEN_OFFSET = 8  # not its index: the batch must be rebuilt
 
 
-cdef inline int timestamp_fault(
-    int64_t timestamp, const Batch* batch, const Rules* rules
-) noexcept nogil:
-    # LogValidator.validateTimestamp. The arithmetic wraps, as in Java.
-    cdef uint64_t age = <uint64_t>rules.now_ms - <uint64_t>timestamp
-    if rules.at_append or timestamp == -1:
-        if batch.magic and batch.attributes & LOG_APPEND_TIME:
-            return RecordFault.TIMESTAMP_TYPE
-    elif (
-        <int64_t>age > rules.before_max_ms or <int64_t>(0 - age) > rules.after_max_ms
-    ):
-        return RecordFault.TIMESTAMP
-    return 0
+cdef inline bint needs_consecutive(const Batch* row, const Rules* rules) noexcept nogil:
+    # Return whether a batch that keeps its format must have offsets from 0 without
+    # gaps: if it is compressed, or a marker in a topic with compression.
+    return row.attributes & CODEC_MASK or rules.codec > 0
 
 
-cdef inline int record_faults(
-    int32_t key_length, int64_t timestamp, int64_t offset, int64_t index,
-    const Batch* batch, const Rules* rules
-) noexcept nogil:
-    # Return the `RecordFault` flags of a record. Offsets that are uneven matter only if
-    # the batch is compressed or should be.
-    cdef int faults = timestamp_fault(timestamp, batch, rules)
-    if rules.keyed and key_length < 0:
-        faults |= RecordFault.NO_KEY
-    if offset != index and (rules.codec > 0 or batch.attributes & CODEC_MASK):
-        faults |= RecordFault.UNEVEN_OFFSET
-    return faults
+cdef inline bint has_invalid_time(int64_t timestamp, const Rules* rules) noexcept nogil:
+    # LogValidator.recordHasInvalidTimestamp: `now - timestamp` must be at most
+    # `before_max_ms`, and its negation at most `after_max_ms`. Both wrap. The valid
+    # timestamps are a range, and the one with the least int64, its own negation.
+    return (
+        timestamp != -1
+        and <uint64_t>timestamp - rules.earliest > rules.span
+        and <uint64_t>timestamp - rules.now != LEAST_AGE
+    )
+
+
+cdef inline bint lacks_key(int32_t key_length, const Rules* rules) noexcept nogil:
+    return rules.keyed and key_length < 0
 
 
 cdef inline int32_t skip_same_layout(
@@ -261,8 +257,9 @@ cdef inline int32_t skip_same_layout(
 ) noexcept nogil:
     # Skip the records from index `i` on that have the layout of the `last` one, which
     # began at `start`, and no faults. Returns the index of the first record not
-    # skipped.
-    cdef int64_t timestamp
+    # skipped. Records of one layout have keys of the same length.
+    cdef bint consecutive = needs_consecutive(batch, rules)
+    cdef int64_t timestamp, greatest = latest[0]
     cdef uint64_t front
     cdef Layout layout
     if at.end - at.pos < 1 or at.data[at.pos] != at.data[start]:
@@ -272,14 +269,14 @@ cdef inline int32_t skip_same_layout(
     while i < batch.count and has_layout(at, &layout):
         front = le64(at.data + at.pos)
         timestamp = timestamp_in(front, batch, &layout)
-        if record_faults(
-            last.key_length, timestamp, offset_in(front, batch, &layout), i, batch,
-            rules
-        ):
+        if has_invalid_time(timestamp, rules):
             break
-        latest[0] = max(latest[0], timestamp)
+        if consecutive and offset_in(front, batch, &layout) != i:
+            break
+        greatest = max(greatest, timestamp)
         at.pos += layout.size
         i += 1
+    latest[0] = greatest
     return i
 
 
@@ -290,14 +287,17 @@ cdef inline bint survey_batch(
     cdef Record record
     cdef int32_t i = 0
     cdef int64_t start, latest = -1
+    cdef bint consecutive = needs_consecutive(batch, rules)
     while i < batch.count:
         start = at.pos
         if not read_short_record(at, batch, &record) and (
             read_record(at, batch, &record) != Status.OK
         ):
             return False
-        if record_faults(
-            record.key_length, record.timestamp, record.offset, i, batch, rules
+        if (
+            lacks_key(record.key_length, rules)
+            or has_invalid_time(record.timestamp, rules)
+            or (consecutive and record.offset != i)
         ):
             return False
         latest = max(latest, record.timestamp)
@@ -316,8 +316,13 @@ cdef Py_ssize_t count_appends(uint8_t[::1] info, Py_ssize_t bounds) except -1:
 
 cdef Rules rules_of(tuple rules) except *:
     # `validation.append_policy.LeaderPolicy.as_tuple`
+    cdef int64_t now = rules[4], before = rules[5], after = rules[6]
+    cdef uint64_t earliest = <uint64_t>now - <uint64_t>before
+    cdef uint64_t span = <uint64_t>before + <uint64_t>after
+    if rules[3]:
+        span = ANY_TIME
     return Rules(
-        rules[0], rules[1], rules[2], rules[3], rules[4], rules[5], rules[6]
+        rules[0], rules[1], rules[2], rules[3], <uint64_t>now, earliest, span
     )
 
 
@@ -341,16 +346,25 @@ def find_record_faults(
     cdef Rules leader_rules = rules_of(rules)
     cdef Py_ssize_t i, count = faults.shape[0]
     cdef const Batch* batch
+    cdef bint stamped, consecutive
     if row.shape[0] != sizeof(Batch):
         raise ValueError(f"row of {row.shape[0]} bytes, expected {sizeof(Batch)}")
     if not count == key_lengths.shape[0] == timestamps.shape[0] == offsets.shape[0]:
         raise ValueError(f"columns of other lengths than the {count} of faults")
     batch = <const Batch*>&row[0]
+    stamped = batch.magic and batch.attributes & LOG_APPEND_TIME != 0
+    consecutive = needs_consecutive(batch, &leader_rules)
     with nogil:
         for i in range(count):
-            faults[i] = record_faults(
-                key_lengths[i], timestamps[i], offsets[i], i, batch, &leader_rules
-            )
+            faults[i] = 0
+            if lacks_key(key_lengths[i], &leader_rules):
+                faults[i] |= RecordFault.NO_KEY
+            if has_invalid_time(timestamps[i], &leader_rules):
+                faults[i] |= RecordFault.TIMESTAMP
+            if stamped and (leader_rules.at_append or timestamps[i] == -1):
+                faults[i] |= RecordFault.TIMESTAMP_TYPE
+            if consecutive and offsets[i] != i:
+                faults[i] |= RecordFault.UNEVEN_OFFSET
 
 
 cdef inline bint take_append(
@@ -440,7 +454,8 @@ def take_batches(
             if held.views[i].len:  # the address of an empty buffer may be NULL
                 memcpy(to + byte_bounds[i], held.views[i].buf, held.views[i].len)
             if not take_append(
-                to, byte_bounds[i], byte_bounds[i + 1], &requirements, &found, &info_at[i]
+                to, byte_bounds[i], byte_bounds[i + 1], &requirements, &found,
+                &info_at[i]
             ):
                 break
             if surveyed and not survey_append(

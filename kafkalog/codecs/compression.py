@@ -50,6 +50,17 @@ LEVELS: Final = {
 """The range of ``compression.<codec>.level``, for codecs that have levels."""
 
 
+def find_magic_fault(codec: int, magic: int) -> str | None:
+    """Return why a batch or message of `magic` cannot have the codec, or None.
+
+    >>> find_magic_fault(Codec.ZSTD, 1)
+    'compression type zstd in magic 1, expected magic 2'
+    """
+    if magic < 2 and codec == Codec.ZSTD:
+        return f"compression type zstd in magic {magic}, expected magic 2"
+    return None
+
+
 def decompress(
     codec: int, data: bytes | memoryview, *, limit: int, magic: int = 2
 ) -> list[bytes]:
@@ -78,12 +89,10 @@ def decompressor(codec: int, magic: int) -> Decompress:
     >>> len(decompressor(Codec.NONE, 2)(b"to be", 5))
     1
     """
-    if magic < 2:
-        if codec == Codec.ZSTD:
-            reason = f"compression type zstd in magic {magic}, expected magic 2"
-            raise CorruptRecordError(reason)
-        if codec == Codec.LZ4 and magic == 0:
-            return functools.partial(lz4_frames.decompress, checked=False)
+    if reason := find_magic_fault(codec, magic):
+        raise CorruptRecordError(reason)
+    if codec == Codec.LZ4 and magic == 0:
+        return functools.partial(lz4_frames.decompress, checked=False)
     decompress_stream = _DECOMPRESS.get(codec)
     if decompress_stream is None:
         raise UnsupportedFormatError(f"compression type {codec}, expected 0 to 4")
@@ -141,10 +150,8 @@ def compress(
     """
     if not 0 <= codec < len(Codec):
         raise UnsupportedFormatError(f"compression type {codec}, expected 0 to 4")
-    if magic < 2 and codec == Codec.ZSTD:
-        raise InvalidRecordError(
-            f"compression type zstd in magic {magic}, expected magic 2"
-        )
+    if reason := find_magic_fault(codec, magic):
+        raise InvalidRecordError(reason)
     check_level(Codec(codec), level)
     match codec:
         case Codec.GZIP:

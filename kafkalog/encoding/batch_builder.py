@@ -20,7 +20,7 @@ from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
-from kafkalog.codecs.compression import Codec
+from kafkalog.codecs.compression import Codec, find_magic_fault
 from kafkalog.encoding.batch_encoder import (
     DEFAULT_BATCH_BYTES,
     BatchHeaders,
@@ -92,11 +92,12 @@ class BatchSettings:
             return f"magic {self.magic}, expected 0, 1 or 2"
         if self.magic < 2:
             return self._find_fault_of_messages()
-        if self.is_transactional and self.producer_id < 0:
-            return "transactional batch without a producer id"
-        if self.producer_id < 0:
+        # MemoryRecordsBuilder: of the negative ids and epochs only -1 is none.
+        if self.producer_id == layout.NO_PRODUCER_ID:
+            if self.is_transactional:
+                return "transactional batch without a producer id"
             return None
-        if self.producer_epoch < 0:
+        if self.producer_epoch == layout.NO_PRODUCER_EPOCH:
             return f"producer epoch {self.producer_epoch}, expected at least 0"
         if self.base_sequence < 0 and not self.is_control:
             return f"sequence {self.base_sequence}, expected at least 0"
@@ -104,10 +105,11 @@ class BatchSettings:
 
     def _find_fault_of_messages(self) -> str | None:
         """Return why no messages of magic 0 or 1 can have these fields."""
-        if self.codec == Codec.ZSTD:
-            return f"codec zstd in magic {self.magic}, expected magic 2"
+        if reason := find_magic_fault(int(self.codec), self.magic):
+            return reason
         only_magic_2 = (
-            self.producer_id >= 0 or self.is_transactional or self.is_control,
+            self.producer_id != layout.NO_PRODUCER_ID,
+            self.is_transactional or self.is_control,
             self.delete_horizon_ms is not None or self.last_offset is not None,
         )
         if any(only_magic_2):

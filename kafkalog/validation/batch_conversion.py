@@ -19,7 +19,11 @@ from kafkalog.codecs.compression import Codec
 from kafkalog.decoding.batch_decoder import RecordViews, find_headers
 from kafkalog.encoding.batch_builder import BatchSettings, encode_batches
 from kafkalog.encoding.record_columns import ByteColumn, HeaderColumns, RecordColumns
-from kafkalog.errors import LogArgumentError, RecordTooLargeError
+from kafkalog.errors import (
+    InvalidRecordError,
+    LogArgumentError,
+    RecordTooLargeError,
+)
 from kafkalog.formats.batch_headers import scan_headers
 from kafkalog.formats.layout import NO_TIMESTAMP, TRANSACTIONAL_FLAG, TimestampType
 from kafkalog.validation.append_policy import LeaderPolicy
@@ -77,24 +81,18 @@ def _settings(append: Appends, policy: LeaderPolicy) -> BatchSettings:
     transactional = bool(
         first["magic"] == 2 and first["attributes"] & TRANSACTIONAL_FLAG
     )
-    if transactional and producer["producer_id"] == -1:
-        raise LogArgumentError("transactional batch without a producer id")
-    if producer["producer_id"] != -1:
-        if producer["producer_epoch"] == -1:
-            reason = f"producer {producer['producer_id']} without a producer epoch"
-            raise LogArgumentError(reason)
-        if producer["base_sequence"] < 0:
-            sequence = producer["base_sequence"]
-            raise LogArgumentError(f"sequence {sequence}, expected at least 0")
-    return BatchSettings(
-        codec=codec,
-        level=level,
-        leader_epoch=policy.leader_epoch,
-        timestamp_type=TimestampType(policy.at_append),
-        log_append_time=policy.now_ms if policy.at_append else None,
-        is_transactional=transactional,
-        **producer,
-    )
+    try:
+        return BatchSettings(
+            codec=codec,
+            level=level,
+            leader_epoch=policy.leader_epoch,
+            timestamp_type=TimestampType(policy.at_append),
+            log_append_time=policy.now_ms if policy.at_append else None,
+            is_transactional=transactional,
+            **producer,
+        )
+    except InvalidRecordError as error:
+        raise LogArgumentError(str(error)) from None
 
 
 def _columns(batches: Sequence[BatchRecords]) -> RecordColumns:

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from kafkalog._speedups import Status
-from kafkalog.codecs.compression import Codec
+from kafkalog.codecs.compression import find_magic_fault
 from kafkalog.decoding.batch_decoder import (
     DecodedRecords,
     RecordViews,
@@ -108,8 +108,7 @@ def read_batch_records(
 def _checked_codec(row: np.void) -> int:
     """Return the codec of a batch; raise for zstd below magic 2."""
     codec = int(row["attributes"]) & CODEC_MASK
-    if row["magic"] < 2 and codec == Codec.ZSTD:
-        reason = f"compression type zstd in magic {row['magic']}, expected magic 2"
+    if reason := find_magic_fault(codec, int(row["magic"])):
         raise InvalidRecordError(reason)
     return codec
 

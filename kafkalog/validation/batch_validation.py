@@ -133,8 +133,14 @@ def _find_faults(
 ) -> Bytes:
     """Return the `RecordFault` flags of each record."""
     spans, faults = records.spans, np.empty(len(records.spans), np.uint8)
-    columns = (spans[name] for name in ("key_length", "timestamp", "offset"))
-    find_record_faults(as_bytes(np.array([row])), *columns, rules, faults)
+    find_record_faults(
+        as_bytes(np.array([row])),
+        spans["key_length"],
+        spans["timestamp"],
+        spans["offset"],
+        rules,
+        faults,
+    )
     return faults
 
 

@@ -223,7 +223,7 @@ def test_the_level_is_passed_to_the_codec():
     [
         ({"codec": "lzma"}, "codec 'lzma', expected none, gzip"),
         ({"magic": 3}, "magic 3, expected 0, 1 or 2"),
-        ({"magic": 1, "codec": "zstd"}, "codec zstd in magic 1, expected magic 2"),
+        ({"magic": 1, "codec": "zstd"}, "zstd in magic 1, expected magic 2"),
         ({"magic": 1, "is_control": True}, "fields of a batch in magic"),
         ({"magic": 1, "is_transactional": True}, "fields of a batch in magic"),
         ({"magic": 0, "producer_id": 1}, "fields of a batch in magic"),

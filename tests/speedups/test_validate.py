@@ -74,6 +74,36 @@ def test_surveys_never_read_outside(data, start, length):
     assert accepted in (0, 1)
 
 
+INT64S = st.integers(-(2**63), 2**63 - 1) | st.sampled_from(
+    [-(2**63), -(2**63) + 1, -1, 0, T, 2**63 - 1]
+)
+LIMITS = st.integers(0, 2**63 - 1) | st.sampled_from([0, 1, T, 2**63 - 1])
+
+
+def wrapped(value):
+    """Return an integer as an int64 that overflowed."""
+    return (value + 2**63) % 2**64 - 2**63
+
+
+@given(now=INT64S, age=INT64S, before=LIMITS, after=LIMITS, shift=st.integers(-1, 1))
+def test_the_range_of_timestamps_wraps_as_in_java(now, age, before, after, shift):
+    for near in (age, before + shift, -after + shift):
+        timestamp = wrapped(now - near)
+        passed = wrapped(now - timestamp)
+        invalid = passed > before or wrapped(-passed) > after
+        faults = np.empty(1, np.uint8)
+        _speedups.find_record_faults(
+            as_bytes(np.zeros(1, BATCH)),
+            np.zeros(1, np.int32),
+            np.array([timestamp]),
+            np.zeros(1, np.int64),
+            (True, False, -1, False, now, before, after),
+            faults,
+        )
+        expected = _speedups.RecordFault.TIMESTAMP * (invalid and timestamp != -1)
+        assert faults.tolist() == [expected]
+
+
 def test_the_accepted_appends_and_rows_are_counted():
     append = SAMPLES[0]
     whole = np.zeros(3 * len(append), np.uint8)

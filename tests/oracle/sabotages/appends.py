@@ -105,7 +105,7 @@ def _(patch):
     patch.setattr(
         batch_validation,
         "_find_faults",
-        lambda *records: find(*records) & ~RecordFault.TIMESTAMP_TYPE,
+        lambda *records: find(*records) & (0xFF - RecordFault.TIMESTAMP_TYPE),
     )
 
 
