@@ -64,6 +64,8 @@ from kafkalog.validation.batch_conversion import read_headers
 Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
 
+MAX_TIMESTAMP: Final = 2**63 - 1
+
 KEPT_FLAGS: Final = LOG_APPEND_TIME_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
 
 REMOVING: Final = tuple(fate for fate in Fate if not fate.is_kept)
@@ -236,14 +238,22 @@ class BatchFilter:
         if rewritten.any():
             chosen = np.flatnonzero(kept & rewritten[batch_of])
             horizon = np.where(has_horizon, rows["base_timestamp"], NO_TIMESTAMP)
-            horizon[needs_horizon] = self.now_ms + self.delete_retention_ms
+            horizon[needs_horizon] = self._new_horizon()
             chunk.rewrite(
                 _select(views, chosen),
                 rows[rewritten],
                 kept_counts[rewritten],
                 horizon[rewritten],
-                (has_horizon | needs_horizon)[rewritten],
             )
+
+    def _new_horizon(self) -> int:
+        """Return the delete horizon for a batch without one.
+
+        Beyond the range of timestamps there is none: it wraps around in Kafka, and a
+        negative one is not stored.
+        """
+        horizon = self.now_ms + self.delete_retention_ms
+        return horizon if horizon <= MAX_TIMESTAMP else NO_TIMESTAMP
 
     def _protects_tombstones(self, rows: BatchHeaders) -> Bools:
         """Return in which batches a tombstone may not be removed yet."""
@@ -279,9 +289,12 @@ class _Chunk:
         rows: BatchHeaders,
         counts: Int64s,
         horizon: Int64s,
-        has_horizon: Bools,
     ) -> None:
-        """Encode batches of the records in `views`, `counts` of them for each batch."""
+        """Encode batches of the records in `views`, `counts` of them for each batch.
+
+        A negative `horizon` is not stored.
+        """
+        has_horizon = horizon >= 0
         records = views.records
         offset, timestamp = records["offset"], records["timestamp"]
         if timestamp.min() < NO_TIMESTAMP:

@@ -11,7 +11,6 @@ Source: ``Cleaner.java``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -33,7 +32,6 @@ from kafkalog.decoding.batch_decoder import RecordViews
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.encoding.record_columns import NULL, ByteColumn
 from kafkalog.errors import (
-    KafkaLogError,
     LogCleaningAbortedError,
     LogSegmentOffsetOverflowError,
 )
@@ -309,7 +307,8 @@ class _Cleaning:
             cleaned.flush()
             cleaned.set_modified(modified_ms)
         except LogCleaningAbortedError:
-            _delete(cleaned)
+            cleaned.close_handles()
+            cleaned.delete()
             raise
         except BaseException:
             cleaned.close_handles()
@@ -349,9 +348,3 @@ def _sizes_of(segment: GrowingSegment) -> SegmentSizes:
         offsets.entry_count * offsets.ENTRY_BYTES,
         times.entry_count * times.ENTRY_BYTES,
     )
-
-
-def _delete(segment: GrowingSegment) -> None:
-    with suppress(KafkaLogError):
-        segment.close()
-    segment.delete()

@@ -335,3 +335,57 @@ def test_a_failing_disk_closes_the_log_and_ends_the_round(tmp_path, fails):
     assert cleaner.clean_filthiest() is None
     cleaner.close()
     log.abandon()
+
+
+# Limits
+
+
+def keyed(value, key=b"key", **settings):
+    batch = RecordBatchBuilder(**settings)
+    batch.append(key, value, timestamp=NOW_MS)
+    return batch.build()
+
+
+def test_a_segment_whose_offsets_are_too_far_apart_is_split(logs, tmp_path):
+    log, far = logs["a", 0], 2**31 + 10
+    log.append(keyed(b"0"))
+    log.append_as_follower(keyed(b"far", base_offset=far + 90, leader_epoch=0))
+    path = log.growing_segments[0].path
+    log.close()
+    offsets = (0, 5, far, far + 10)
+    batches = [
+        keyed(b"v", b"%d" % (offset % 2), base_offset=offset, leader_epoch=0)
+        for offset in offsets
+    ]
+    path.write_bytes(b"".join(batches))
+    clock = ManualClock(NOW_MS)
+    log = logs["a", 0] = open_log(
+        tmp_path / "a-0",
+        COMPACT,
+        clean=True,
+        clock=clock,
+        scheduler=ManualScheduler(clock),
+    )
+    log.roll()
+    log.update_high_watermark(log.log_end_offset)
+    with pytest.raises(LogCleaningAbortedError, match="split"):
+        clean(logs)
+    bases = [segment.base_offset for segment in log.growing_segments]
+    assert bases == [0, far, far + 90, far + 91]
+    result = clean(logs)
+    assert (result.messages_read, result.messages_written) == (5, 3)
+    assert not list(tmp_path.rglob("*.cleaned"))
+
+
+def test_a_delete_horizon_beyond_all_timestamps_is_never_reached(logs, tmp_path):
+    log = logs["a", 0]
+    never = {"delete.retention.ms": str(2**63 - 1)}
+    log.update_config(COMPACT.with_changes(never))
+    log.append(keyed(None))
+    for _ in range(2):
+        log.roll()
+        fill(log, 1)
+        log.update_high_watermark(log.log_end_offset)
+        assert clean(logs).messages_written > 0
+    [first, *_] = kafkalog.scan(tmp_path / "a-0").to_arrow().to_pylist()
+    assert (first["key"], first["value"]) == (b"key", None)
