@@ -30,11 +30,18 @@ def missing() -> str:
     return ", ".join(tool for tool in ("java", "mvn") if shutil.which(tool) is None)
 
 
-def batches_of(folder: Path, codec: str, size: str, megabytes: int) -> list[bytes]:
-    """Return batches of the engine's encoder, as a producer sends them."""
-    path = folder / f"{codec}-{size}-{megabytes}"
+def batches_of(
+    folder: Path, codec: str, size: str, megabytes: int, *, unique: int | None = None
+) -> list[bytes]:
+    """Return batches of the engine's encoder, as a producer sends them.
+
+    With `unique` records have keys, that percentage of which occur once.
+    """
+    path = folder / f"{codec}-{size}-{megabytes}-{unique}"
     if not path.exists():
         options = {"codec": codec, "batch": size, "mb": megabytes, "out": path}
+        if unique is not None:
+            options["unique"] = unique
         with _started("data", options) as process:
             process.communicate()
     data, found, at = path.read_bytes(), [], 0

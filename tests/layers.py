@@ -30,7 +30,7 @@ LAYERS: Final = [
         "`kafkalog` itself",
     ),
     Layer("dump", ("dump",), "kafka-dump-log's text"),
-    Layer("query", ("query",), "one question over many logs: scan, find, tail"),
+    Layer("query", ("query",), "reads over many logs: scan, find, tail"),
     Layer(
         "maintenance",
         ("manager", "cleaner", "verification"),

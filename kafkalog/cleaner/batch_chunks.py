@@ -10,21 +10,44 @@ Source: ``Cleaner.cleanInto``, ``Cleaner.growBuffersOrFail``,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from kafkalog._speedups import Status
-from kafkalog.errors import CorruptRecordError, LogStateError
+from kafkalog.decoding.batch_decoder import RecordViews, decode
+from kafkalog.decoding.read_policy import Bounds
+from kafkalog.decoding.workspace import Workspace
+from kafkalog.errors import (
+    CorruptRecordError,
+    LocatedError,
+    LogArgumentError,
+    LogStateError,
+)
 from kafkalog.formats.batch_headers import (
+    BatchHeaders,
     Bytes,
     find_invalid_size_or_magic,
+    magic_field,
     scan_headers,
     size_field,
 )
-from kafkalog.formats.layout import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD
+from kafkalog.formats.layout import (
+    CODEC_MASK,
+    CODECS,
+    HEADER_SIZE_UP_TO_MAGIC,
+    LOG_OVERHEAD,
+    MAX_FILE_BYTES,
+    MIN_SIZE,
+    MIN_SIZES,
+)
 from kafkalog.segment.file_batches import Window
 from kafkalog.storage.durable_file import DurableFile
 
+MAX_BATCH_BYTES: Final = 2**31 - 1
+"""The largest batch, decompressed: a cleaner has no limit of its own."""
+
+Records: TypeAlias = Iterator[RecordViews]
 Pace = Callable[[int], None]
 """Called with a number of bytes read; it may wait, and raises to end the reading."""
 
@@ -32,10 +55,13 @@ Pace = Callable[[int], None]
 class ChunkReader:
     """A buffer of `size` bytes, in which the batches of files are read.
 
-    `pace` is called before each chunk, with 0, and after it with its bytes.
+    `pace` is called before each chunk, with 0, and after it with its bytes. A batch of
+    more than `usual_bytes` that extends past the end of a file has a corrupt size; a
+    smaller one is incomplete.
     """
 
-    def __init__(self, size: int, pace: Pace) -> None:
+    def __init__(self, size: int, pace: Pace, usual_bytes: int = 0) -> None:
+        self._usual_bytes = usual_bytes
         self._size = size
         self._pace = pace
         self._buffer = np.empty(size, np.uint8)
@@ -58,29 +84,69 @@ class ChunkReader:
             elif status == Status.OK:
                 raise _truncated(file, position)
             if status not in (Status.OK, Status.ENTRY_INCOMPLETE):
-                raise _invalid(file, position + place, data[place:])
+                _check_start(file, position + place, data[place:])
             if not place:
-                size = _next_size(file, position, data, end)
+                size = _next_size(file, position, data, end, self._usual_bytes)
                 self._buffer = np.empty(size, np.uint8)
             position += place
         if len(self._buffer) > self._size:
             self._buffer = np.empty(self._size, np.uint8)
 
 
-def _next_size(file: DurableFile, position: int, data: Bytes, end: int) -> int:
+def read_records(window: Window, rows: BatchHeaders, workspace: Workspace) -> Records:
+    """Yield the records of some batches of a chunk, in their order.
+
+    Each result is valid until the next one. Raises `InvalidRecordError` at a corrupt
+    record, `CompressionError`, and `LogArgumentError` for an unknown compression type.
+    """
+    codecs = rows["attributes"] & CODEC_MASK
+    if codecs.max(initial=0) >= len(CODECS):
+        raise LogArgumentError(f"compression type {codecs.max()}, expected 0 to 4")
+    for views in decode(
+        window.data,
+        window.origin,
+        rows,
+        bounds=Bounds(),
+        limit=MAX_BATCH_BYTES,
+        workspace=workspace,
+    ):
+        if isinstance(views, LocatedError):
+            raise views.as_rejection() from views
+        yield views
+
+
+def _next_size(
+    file: DurableFile, position: int, data: Bytes, end: int, usual_bytes: int
+) -> int:
     """Return the size of the batch that `data` has the start of."""
     if len(data) < HEADER_SIZE_UP_TO_MAGIC:
         reason = f"{len(data)} bytes of a batch, expected at least 17"
         raise LogStateError(f"{reason}: {file.path} at byte {position}")
-    if find_invalid_size_or_magic(data) is not None:
-        raise _invalid(file, position, data)
+    _check_start(file, position, data)
     size = LOG_OVERHEAD + size_field(data)
+    if size > MAX_FILE_BYTES:
+        reason = f"batch of {size} bytes, expected at most {MAX_FILE_BYTES}"
+        raise LogArgumentError(f"{reason}: {file.path} at byte {position}")
+    if end - position < size <= usual_bytes:
+        reason = f"{end - position} bytes of a batch of {size}"
+        raise LogStateError(f"{reason}: {file.path} at byte {position}")
     if size > end - position:
         reason = f"batch of {size} bytes, expected at most {end - position}"
         raise CorruptRecordError(reason, position=position, cause="size").located(
             file.path
         )
     return size
+
+
+def _check_start(file: DurableFile, position: int, data: Bytes) -> None:
+    """Raise `CorruptRecordError` if no batch begins with `data`, as Kafka reads it.
+
+    Whether the size suits the magic counts only if the batch is complete.
+    """
+    size, magic = size_field(data), magic_field(data)
+    is_complete = LOG_OVERHEAD + size <= len(data)
+    if size < MIN_SIZE or not 0 <= magic < len(MIN_SIZES) or is_complete:
+        raise _invalid(file, position, data)
 
 
 def _invalid(file: DurableFile, position: int, data: Bytes) -> CorruptRecordError:

@@ -15,13 +15,14 @@ Source: ``MemoryRecords.filterTo``, ``Cleaner.cleanInto``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.cleaner.batch_chunks import read_records
 from kafkalog.cleaner.offset_map import OffsetMap
 from kafkalog.cleaner.retention_decision import (
     BatchDecision,
@@ -32,12 +33,15 @@ from kafkalog.cleaner.retention_decision import (
     decide_records,
 )
 from kafkalog.cleaner.transaction_tracker import TransactionTracker
-from kafkalog.decoding.batch_decoder import DecodedRecords, RecordViews, decode
-from kafkalog.decoding.read_policy import Bounds
+from kafkalog.decoding.batch_decoder import DecodedRecords, RecordViews
 from kafkalog.decoding.workspace import RecordSpans, Workspace
 from kafkalog.encoding.batch_encoder import encode
 from kafkalog.encoding.record_columns import ByteColumn, RecordColumns
-from kafkalog.errors import LocatedError, LogArgumentError, LogStateError
+from kafkalog.errors import (
+    InvalidRecordError,
+    LogArgumentError,
+    LogStateError,
+)
 from kafkalog.formats.batch_headers import BatchHeaders, Bytes, scan_headers
 from kafkalog.formats.layout import (
     BATCH,
@@ -59,9 +63,6 @@ from kafkalog.validation.batch_conversion import read_headers
 
 Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
-
-MAX_BATCH_BYTES: Final = 2**31 - 1
-"""The largest batch, decompressed: a cleaner has no limit of its own."""
 
 KEPT_FLAGS: Final = LOG_APPEND_TIME_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
 
@@ -169,7 +170,7 @@ class BatchFilter:
         rows, data, origin = window
         chunk = _Chunk(rows, data, origin, self._decide(window))
         decision = chunk.decision
-        for views in self._read(window, decision.is_read):
+        for views in read_records(window, rows[decision.is_read], self._workspace):
             self._filter_records(chunk, views)
         emptied = decision.drops_records & decision.is_kept_empty
         self.counts.messages_read += int(rows["count"][emptied].sum())
@@ -194,20 +195,6 @@ class BatchFilter:
                 ends_round=rows["last_offset"] + 1 == self.bound,
             )
         )
-
-    def _read(self, window: Window, is_read: Bools) -> Iterator[RecordViews]:
-        """Yield the records of the batches that are read; raise at a corrupt one."""
-        for views in decode(
-            window.data,
-            window.origin,
-            window.rows if is_read.all() else window.rows[is_read],
-            bounds=Bounds(),
-            limit=MAX_BATCH_BYTES,
-            workspace=self._workspace,
-        ):
-            if isinstance(views, LocatedError):
-                raise views.as_rejection() from views
-            yield views
 
     def _filter_records(self, chunk: _Chunk, views: RecordViews) -> None:
         """Decide the records of some batches, and rewrite what has to be."""
@@ -299,6 +286,12 @@ class _Chunk:
         offset, timestamp = records["offset"], records["timestamp"]
         if timestamp.min() < NO_TIMESTAMP:
             raise LogArgumentError(f"timestamp {timestamp.min()}, expected at least -1")
+        is_first = np.zeros(len(offset), np.bool_)
+        is_first[np.cumsum(counts) - counts] = True
+        if (falls := (np.diff(offset) <= 0) & ~is_first[1:]).any():
+            row = int(falls.argmax())
+            reason = f"offset {offset[row + 1]}, expected above {offset[row]}"
+            raise LogArgumentError(reason)
         columns = RecordColumns(
             offset,
             timestamp,
@@ -318,7 +311,11 @@ class _Chunk:
         at_append = new["attributes"] & LOG_APPEND_TIME_FLAG > 0
         greatest = np.maximum.reduceat(timestamp, first)
         new["max_timestamp"] = np.where(at_append, rows["max_timestamp"], greatest)
-        self._rewritten.append(np.frombuffer(encode(columns, new, bounds), np.uint8))
+        try:
+            encoded = encode(columns, new, bounds, is_checked=True)
+        except InvalidRecordError as error:
+            raise LogArgumentError(str(error)) from error
+        self._rewritten.append(np.frombuffer(encoded, np.uint8))
         self._max_offset = max(self._max_offset, int(offset.max()))
 
     def removed(self) -> RemovedRecords:

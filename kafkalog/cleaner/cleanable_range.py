@@ -116,18 +116,20 @@ class CleanableLog:
 
 
 def find_cleanable(
-    log: WritableLog, checkpoint: int | None, now_ms: int
+    log: WritableLog, checkpoint: int | None, now_ms: int, *, checks_age: bool = True
 ) -> CleanableLog:
     """Return the cleanable range of a log.
 
     `checkpoint` is the first dirty offset that was written after the last round; None
-    if there was none.
+    if there was none. Without `checks_age`, no record counts as overdue.
     """
-    return log.runtime.run(lambda: _find_cleanable(log, checkpoint, now_ms))
+    return log.runtime.run(
+        lambda: _find_cleanable(log, checkpoint, now_ms, checks_age=checks_age)
+    )
 
 
 def _find_cleanable(
-    log: WritableLog, checkpoint: int | None, now_ms: int
+    log: WritableLog, checkpoint: int | None, now_ms: int, *, checks_age: bool
 ) -> CleanableLog:
     dirty, is_invalid = find_first_dirty(
         checkpoint, log.log_start_offset, log.log_end_offset
@@ -152,7 +154,7 @@ def _find_cleanable(
             log.replaceable_segments.between(min(dirty, bound), bound)
         ),
         must_reset_checkpoint=is_invalid,
-        needs_compaction_now=_is_overdue(log, dirty, active, now_ms),
+        needs_compaction_now=checks_age and _is_overdue(log, dirty, active, now_ms),
     )
 
 

@@ -17,9 +17,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kafkalog.cleaner.batch_chunks import ChunkReader
+from kafkalog.cleaner.batch_chunks import ChunkReader, read_records
 from kafkalog.cleaner.batch_filter import (
-    MAX_BATCH_BYTES,
     BatchFilter,
     FilterCounts,
     LastRecords,
@@ -30,17 +29,14 @@ from kafkalog.cleaner.offset_map import NONE, OffsetMap
 from kafkalog.cleaner.segment_groups import SegmentSizes, group_segments
 from kafkalog.cleaner.throttle import Throttle
 from kafkalog.cleaner.transaction_tracker import TransactionTracker
-from kafkalog.decoding.batch_decoder import RecordViews, decode
-from kafkalog.decoding.read_policy import Bounds
+from kafkalog.decoding.batch_decoder import RecordViews
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.encoding.record_columns import NULL, ByteColumn
 from kafkalog.errors import (
     KafkaLogError,
-    LocatedError,
     LogCleaningAbortedError,
     LogSegmentOffsetOverflowError,
 )
-from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import CONTROL_FLAG
 from kafkalog.segment.file_batches import Window
 from kafkalog.segment.growing_segment import GrowingSegment
@@ -116,17 +112,10 @@ class Cleaner:
         """Compact a log; `check` is called before each chunk of it.
 
         Raises `LogCleaningAbortedError`, `CorruptRecordError` and `InvalidRecordError`.
-        An `OSError` closes the log, as in all work on it.
         """
-        runtime = cleanable.log.runtime
-        try:
-            return _Cleaning(self, cleanable, check, now_ms).run()
-        except OSError as error:
-            if runtime.failure is None:
-                runtime.fail(error)
-            raise
+        return _Cleaning(self, cleanable, check, now_ms).run()
 
-    def reader(self, check: Check) -> ChunkReader:
+    def reader(self, check: Check, usual_bytes: int) -> ChunkReader:
         """Return a reader that is throttled, and that `check` ends."""
 
         def pace(size: int) -> None:
@@ -135,7 +124,8 @@ class Cleaner:
             else:
                 check()
 
-        return ChunkReader(max(self.io_buffer_size, LEAST_CHUNK_BYTES), pace)
+        size = max(self.io_buffer_size, LEAST_CHUNK_BYTES)
+        return ChunkReader(size, pace, usual_bytes)
 
 
 class _FullIn(NamedTuple):
@@ -156,7 +146,7 @@ class _Cleaning:
         self._log = cleanable.log
         self._check = check
         self._now_ms = now_ms
-        self._reader = cleaner.reader(check)
+        self._reader = cleaner.reader(check, self._log.config.max_message_bytes)
         self._map_messages = 0
 
     def run(self) -> CleaningResult:
@@ -238,7 +228,7 @@ class _Cleaning:
         # Markers and aborted records are counted, though they are not put.
         others = np.where(is_control, 1, np.where(is_aborted, rows["count"], 0))
         covered = np.where(rows["last_offset"] >= start, rows["last_offset"], NONE)
-        for views in self._read(window, rows if is_data.all() else rows[is_data]):
+        for views in read_records(window, rows[is_data], self._cleaner._workspace):
             done, full_in = self._put(views, start)
             self._map_messages += done
             if full_in is not None:
@@ -252,19 +242,6 @@ class _Cleaning:
         if (covered := covered[covered >= 0]).size:
             offsets.latest_offset = int(covered[-1])
         return False
-
-    def _read(self, window: Window, rows: BatchHeaders) -> Iterator[RecordViews]:
-        for views in decode(
-            window.data,
-            window.origin,
-            rows,
-            bounds=Bounds(),
-            limit=MAX_BATCH_BYTES,
-            workspace=self._cleaner._workspace,
-        ):
-            if isinstance(views, LocatedError):
-                raise views.as_rejection() from views
-            yield views
 
     def _put(self, views: RecordViews, start: int) -> tuple[int, _FullIn | None]:
         """Put records in the map; return how many were done, and where it is full."""

@@ -73,7 +73,7 @@ class CleaningStates:
         with self._lock:
             if name in self._states:
                 raise LogStateError(f"the log is {self._describe(name)}: {name}")
-            found = self._range(self.logs[name], now_ms)
+            found = self._range(self.logs[name], now_ms, checks_age=False)
             if not found.cleanable_bytes:
                 return None
             self._states[name] = State.IN_PROGRESS
@@ -92,7 +92,7 @@ class CleaningStates:
         with self._lock:
             found = {
                 name
-                for name, log in list(self.logs.items())
+                for name, log in self._current()
                 if not log.config.compact and name not in self._states
             }
             self._states |= dict.fromkeys(found, 1)
@@ -101,8 +101,14 @@ class CleaningStates:
         finally:
             self.resume(found)
 
+    def _current(self) -> Iterator[tuple[Name, WritableLog]]:
+        """Yield the logs there are; others may be added and removed meanwhile."""
+        for name in list(self.logs):
+            if (log := self.logs.get(name)) is not None:
+                yield name, log
+
     def _free(self) -> Iterator[tuple[Name, WritableLog]]:
-        for name, log in list(self.logs.items()):
+        for name, log in self._current():
             marked, _ = self._uncleanable.get(name, (None, None))
             is_free = name not in self._states and marked is not log
             if log.config.compact and is_free and not log.runtime.closed:
@@ -115,9 +121,13 @@ class CleaningStates:
             self.mark_uncleanable(log, error)
             raise
 
-    def _range(self, log: WritableLog, now_ms: int) -> CleanableLog:
-        log.runtime.disk.create_if_missing(_directory_of(log) / CLEANED_TO)
-        found = find_cleanable(log, self.checkpointed(log), now_ms)
+    def _range(
+        self, log: WritableLog, now_ms: int, *, checks_age: bool = True
+    ) -> CleanableLog:
+        with failing(log):
+            log.runtime.disk.create_if_missing(_directory_of(log) / CLEANED_TO)
+        offset = self.checkpointed(log)
+        found = find_cleanable(log, offset, now_ms, checks_age=checks_age)
         if found.must_reset_checkpoint:
             self.set_checkpoint(log, found.first_dirty_offset)
         return found
@@ -157,9 +167,11 @@ class CleaningStates:
         """End a round; the next one begins at `end_offset`, unless it was aborted."""
         name = log.topic, log.partition
         with self._lock:
-            if self._states.get(name) is State.IN_PROGRESS and name in self.logs:
-                self.set_checkpoint(log, end_offset)
-            self.end_work([name])
+            try:
+                if self._states.get(name) is State.IN_PROGRESS and name in self.logs:
+                    self.set_checkpoint(log, end_offset)
+            finally:
+                self.end_work([name])
 
     def end_work(self, names: Iterable[Name]) -> None:
         """End what was in progress; logs whose round was aborted are paused then."""
@@ -253,7 +265,7 @@ class CleaningStates:
                 self._update(log, change)
 
     def _update(self, log: WritableLog, change: Callable[[Offsets], None]) -> None:
-        with self._lock:
+        with self._lock, failing(log):
             if log.owner is not None:
                 log.owner.update(CLEANED_TO, change)
                 return
@@ -261,6 +273,17 @@ class CleaningStates:
             offsets = read_offsets_or_none(directory, CLEANED_TO)
             change(offsets)
             write_offsets(directory, CLEANED_TO, offsets, log.runtime.disk)
+
+
+@contextmanager
+def failing(log: WritableLog) -> Iterator[None]:
+    """Close a log to writers if the disk fails, as in all work on it."""
+    try:
+        yield
+    except OSError as error:
+        if log.runtime.failure is None:
+            log.runtime.fail(error)
+        raise
 
 
 def _directory_of(log: WritableLog) -> Path:

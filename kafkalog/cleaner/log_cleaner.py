@@ -13,7 +13,7 @@ from typing import Final, Self
 from kafkalog.cleaner.batch_filter import Observer
 from kafkalog.cleaner.cleanable_range import CleanableLog
 from kafkalog.cleaner.cleaning_round import Cleaner, CleaningResult
-from kafkalog.cleaner.cleaning_states import CleaningStates
+from kafkalog.cleaner.cleaning_states import CleaningStates, failing
 from kafkalog.cleaner.offset_map import OffsetMap
 from kafkalog.cleaner.throttle import Throttle
 from kafkalog.config import BrokerConfig
@@ -184,7 +184,7 @@ class LogCleaner:
             self.states.check(cleanable.name)
 
         try:
-            with self._borrowed() as cleaner:
+            with failing(log), self._borrowed() as cleaner:
                 result = cleaner.clean(cleanable, check, log.runtime.now_ms())
             end_offset = result.end_offset
         finally:
@@ -212,7 +212,8 @@ class LogCleaner:
     def delete_old_segments(self) -> int:
         """Delete what the settings of compacted logs no longer keep.
 
-        A log whose disk fails closes itself; the others are not affected.
+        A log whose disk fails closes itself. One on which deletion fails otherwise is
+        marked uncleanable.
 
         Returns
         -------
@@ -222,8 +223,11 @@ class LogCleaner:
         logs, deleted = self.states.take_deletable(), 0
         try:
             for log in logs.values():
-                with suppress(LogClosedError, OSError):
-                    deleted += log.delete_old_segments()
+                try:
+                    with suppress(LogClosedError, OSError):
+                        deleted += log.delete_old_segments()
+                except KafkaLogError as error:
+                    self.states.mark_uncleanable(log, error)
         finally:
             self.states.end_work(logs)
         return deleted
@@ -292,7 +296,7 @@ class LogCleaner:
     def _clean_one(self) -> bool:
         try:
             cleanable = self.states.take_filthiest()
-        except KafkaLogError:  # that log is marked uncleanable
+        except (KafkaLogError, OSError):  # that log is left alone from now on
             return False
         if cleanable is None:
             return False

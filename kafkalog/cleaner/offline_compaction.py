@@ -19,15 +19,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from kafkalog.cleaner.batch_chunks import ChunkReader
-from kafkalog.cleaner.batch_filter import MAX_BATCH_BYTES
+from kafkalog.cleaner.batch_chunks import ChunkReader, read_records
 from kafkalog.cleaner.log_cleaner import LogCleaner
 from kafkalog.config import LogConfig
-from kafkalog.decoding.batch_decoder import decode
-from kafkalog.decoding.read_policy import Bounds
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import (
-    LocatedError,
     LogArgumentError,
     LogStateError,
     NotALogDirectoryError,
@@ -288,18 +284,12 @@ def _measure(log: WritableLog) -> tuple[int, int, int, int]:
     records = tombstones = 0
     for segment in segments:
         with log.runtime.disk.open(segment.path) as file:
-            for rows, data, origin in reader.read(file, 0, segment.size):
-                is_control = rows["attributes"] & CONTROL_FLAG > 0
-                for views in decode(
-                    data,
-                    origin,
-                    rows[~is_control | (rows["magic"] < 2)],
-                    bounds=Bounds(),
-                    limit=MAX_BATCH_BYTES,
-                    workspace=workspace,
-                ):
-                    if isinstance(views, LocatedError):
-                        raise views
+            for window in reader.read(file, 0, segment.size):
+                rows = window.rows
+                is_control = (rows["magic"] == 2) & (
+                    rows["attributes"] & CONTROL_FLAG > 0
+                )
+                for views in read_records(window, rows[~is_control], workspace):
                     records += len(views.records)
                     tombstones += int(np.sum(views.records["value_length"] < 0))
     size = sum(segment.size for segment in segments)

@@ -16,12 +16,16 @@ from heapq import heappop, heappush
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.errors import InvalidRecordError
 from kafkalog.formats.batch_headers import BatchHeaders, Bytes
-from kafkalog.formats.control_keys import ControlRecordType
+from kafkalog.formats.control_keys import KEY, ControlRecordType
 from kafkalog.formats.layout import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from kafkalog.indexes.txn_index import AbortedTransaction
 from kafkalog.log.markers import control_records
 
+Int64s = npt.NDArray[np.int64]
+
+MAX_INT8 = 127
 ABORT = int(ControlRecordType.ABORT)
 COMMIT = int(ControlRecordType.COMMIT)
 OTHER = int(ControlRecordType.UNKNOWN)
@@ -61,9 +65,7 @@ class TransactionTracker:
         special = np.flatnonzero(attributes & (TRANSACTIONAL_FLAG | CONTROL_FLAG))
         if not len(special):
             return result
-        types = np.full(len(rows), OTHER)
-        for found in control_records(data, rows, origin):
-            types[found.indexes] = found.types
+        types = _control_types(data, origin, rows)
         chosen = rows[special]
         facts = zip(
             special.tolist(),
@@ -110,3 +112,25 @@ class TransactionTracker:
             self._committed.discard(producer_id)
             return not had_data
         return False
+
+
+def _control_types(data: Bytes, origin: int, rows: BatchHeaders) -> Int64s:
+    """Return the type of the first record of each control batch.
+
+    Raises `InvalidRecordError` for one without a valid key.
+    """
+    types = np.full(len(rows), OTHER)
+    any_producer = rows.copy()  # also control batches that are no producer's
+    any_producer["producer_id"] = 0
+    any_producer["attributes"][rows["magic"] < 2] = 0
+    for found in control_records(data, any_producer, origin):
+        records = found.views.records
+        starts = records["key_start"][found.slots]
+        lengths = records["key_length"][found.slots]
+        if (lengths < KEY.size).any():
+            reason = f"control record key of {lengths.min()} bytes"
+            raise InvalidRecordError(f"{reason}, expected at least {KEY.size}")
+        if (found.views.data[starts] > MAX_INT8).any():
+            raise InvalidRecordError("control record key of a negative version")
+        types[found.indexes] = found.types
+    return types

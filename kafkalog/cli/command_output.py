@@ -35,7 +35,7 @@ class TableField:
 
 
 def chosen_format(form: str | None) -> str:
-    """Return the requested format, or the default for where standard output goes."""
+    """Return the requested format, or the default for a terminal or a pipe."""
     return form or ("table" if sys.stdout.isatty() else "jsonl")
 
 
@@ -84,7 +84,7 @@ def print_records(
 
 
 def decodable(scan: Scan) -> Scan:
-    """Return a scan with the columns that decoding needs, all of them read."""
+    """Return a scan that also reads the columns that decoding needs."""
     from kafkalog.export.internal_topic_json import NEEDED
 
     more = (name for name in NEEDED if name not in scan.columns)

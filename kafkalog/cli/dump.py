@@ -47,7 +47,7 @@ class DumpCommand(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the arguments; exit with 1 where the tool ends with an exception.
 
-        The tool takes no URL: one is rejected before anything prints it.
+        The tool takes no URLs. They are rejected before they could be printed.
         """
         for part in re.split("[=,]", ",".join(args)):
             refuse_url(part)
@@ -193,7 +193,7 @@ def _named(files: Argument) -> Iterator[str]:
 
 
 def _checked(options: DumpOptions, files: Argument) -> list[str]:
-    """Return the files of ``--files``, with the faults that Kafka's tool finds later.
+    """Return the files of ``--files``; raise faults that Kafka's tool would find later.
 
     Raises `OSError` for a file that does not exist or may not be read.
     """

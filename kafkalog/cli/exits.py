@@ -1,4 +1,4 @@
-"""Exit codes, and which error leads to which.
+"""Exit codes, and the code of each error.
 
     0    success
     1    corrupt data, or differences, in readable files; valid data was printed

@@ -1,6 +1,6 @@
 """Records as cells of a table: shortened, with control characters escaped.
 
-A module of its own because it needs NumPy, which most commands do not load.
+This is a separate module because it needs NumPy, which most commands do not import.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ def _show(
 
 
 def _wait(seconds: float) -> None:
-    """Wait; raise `BrokenPipeError` once nobody reads standard output any more."""
+    """Wait; raise `BrokenPipeError` if the reader of standard output has closed it."""
     reader = select.poll()
     reader.register(sys.stdout.fileno(), 0)
     if reader.poll(seconds * 1000):

@@ -118,7 +118,7 @@ def columns_wide() -> int:
 
 
 Progress = Callable[[int, int], None]
-"""Called with the bytes done and the total."""
+"""Function that is called with the bytes done and the total."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Bytes as text: for text formats, and as Java decodes UTF-8."""
+"""Conversion of bytes to text: for text formats, and as Java decodes UTF-8."""
 
 from __future__ import annotations
 

@@ -25,11 +25,11 @@ from kafkalog.errors import (
 )
 
 Decompress = Callable[[bytes | memoryview, int], list[bytes]]
-"""Decompresses a stream to chunks of at most this many bytes in total."""
+"""Function that decompresses a stream to chunks, up to a total number of bytes."""
 BoundedDecompress = tuple[
     Callable[[memoryview, int], bytes], tuple[type[Exception], ...]
 ]
-"""Decompresses a stream of a known maximum size; and the exceptions it raises."""
+"""Function that decompresses a stream of known maximum size, and its exceptions."""
 
 
 class Codec(IntEnum):

@@ -1,4 +1,4 @@
-"""Java's exceptions: their names, and the report that Java prints when one escapes."""
+"""Java's exceptions: their names, and Java's report of one that is not caught."""
 
 from __future__ import annotations
 

@@ -102,7 +102,8 @@ def _decompressed(
 ) -> list[bytes] | None:
     """Decompress a valid stream; return None if it is corrupt or too large.
 
-    A function of its own so that its memory is released before the second reading.
+    This is a separate function so that its memory is released before the second
+    reading.
     """
     try:
         return decompress(codec, data, limit=MAX_DECOMPRESSED_BYTES, magic=magic)

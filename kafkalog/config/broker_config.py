@@ -220,7 +220,7 @@ class BrokerConfig(Settings):
         Raises
         ------
         ConfigError
-            If a setting is invalid, or the topic has remote storage and the broker has
+            If a setting is invalid, or the topic has remote storage and the broker does
             not.
 
         Examples

@@ -164,7 +164,7 @@ class LogConfig(Settings):
 
     @property
     def compression_level(self) -> int | None:
-        """Level for ``compression.type``; None if that has no setting for it."""
+        """Level for ``compression.type``; None for a type without levels."""
         levels = {
             "gzip": self.compression_gzip_level,
             "lz4": self.compression_lz4_level,

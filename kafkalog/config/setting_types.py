@@ -64,7 +64,7 @@ class Range:
     apart: int | None = None
 
     def fault(self, value: float) -> str | None:
-        """Return which bound `value` violates; NaN violates none."""
+        """Return the bound that `value` violates; NaN violates none."""
         low = value < self.least
         high = self.most is not None and value > self.most
         if not (low or high) or value == self.apart:

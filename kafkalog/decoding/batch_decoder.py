@@ -55,7 +55,7 @@ class DecodedRecords(Generic[Found]):
 
 
 RecordViews = DecodedRecords[RecordSpans]
-"""Records as spans: where in `data` the parts of each record are."""
+"""Records as spans: the positions in `data` of the parts of each record."""
 
 
 def find_records(

@@ -4,7 +4,7 @@ A column of byte strings has `data`, the bytes of all rows; n + 1 `offsets` into
 `valid`, which is 0 for null rows.
 
 The size of a column is known only after decoding. Values are nearly all of a batch's
-bytes, so a buffer of that size is taken for them. Keys and headers are small mostly: a
+bytes, so a buffer of that size is taken for them. Keys and headers are usually small: a
 fraction of that size is tried first, and a larger one if it does not suffice.
 """
 

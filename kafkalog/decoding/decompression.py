@@ -25,12 +25,12 @@ DECOMPRESSED_BYTES: Final = 5 << 18
 """Usual size of the buffer of decompressed batches; a single batch may exceed it. A
 quarter more than 1 MiB, so that it holds a batch of that common size."""
 EXPANSION: Final = 8
-"""The ratio of decompressed to compressed bytes for which a buffer is made."""
+"""The ratio of decompressed to compressed bytes that a new buffer allows for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Payloads:
-    """Where in `data` the uncompressed records of each of `rows` are."""
+    """The positions in `data` of the uncompressed records of each of `rows`."""
 
     data: Bytes
     rows: BatchHeaders

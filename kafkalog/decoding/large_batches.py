@@ -27,7 +27,7 @@ MOST_RECORDS: Final = 1 << 16
 
 
 def split_large_batches(payloads: Payloads) -> Iterator[Payloads | LocatedError]:
-    """Yield the payloads unchanged, but batches of magic 2 above 4 MiB in parts.
+    """Yield the payloads, with batches of magic 2 above 4 MiB split into parts.
 
     A part is a payload whose row is the header of its batch, with the count of the
     part. A batch with a corrupt record is an error.

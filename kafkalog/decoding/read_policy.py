@@ -1,7 +1,7 @@
 """`Bounds` on the records that are read, and the `ReadPolicy` for batches.
 
-One policy object goes from the surface down to the files. Each layer reads the fields
-it needs, and none adds flags of its own:
+One policy object is passed from the public function down to the files. Each layer reads
+the fields it needs, and none adds flags of its own:
 
     surface      makes the policy from its options (scan, Spark's options, a command)
     query        narrows it with `replace`: `needs` by the columns, `check_crcs` by the
@@ -112,7 +112,7 @@ class ReadPolicy:
 
 
 STRICT: Final = ReadPolicy()
-"""Read records, check every CRC before its step is used, raise on corruption."""
+"""Policy that reads records, checks all CRCs of a step first, raises on corruption."""
 
 SKIPPING: Final = ReadPolicy(on_corruption="skip")
-"""The same, but skip corruption."""
+"""The same policy, except that it skips corruption."""

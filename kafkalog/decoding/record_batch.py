@@ -54,7 +54,7 @@ class Record(NamedTuple):
     timestamp : int
         Milliseconds since 1970, -1 for none.
     timestamp_type : TimestampType
-        Which clock the timestamp is from.
+        The clock that the timestamp is from.
     key, value : bytes or None
         None for null.
     headers : tuple of (str, bytes or None)
@@ -189,14 +189,14 @@ class RecordBatch:
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Which clock the timestamps are from."""
+        """The clock that the timestamps are from."""
         if self._layout == 0:
             return TimestampType.NO_TIMESTAMP_TYPE
         return TimestampType(bool(self.attributes & LOG_APPEND_TIME_FLAG))
 
     @property
     def base_timestamp(self) -> int:
-        """Timestamp that records hold deltas to, ms. A message has its own here."""
+        """Timestamp that records hold deltas to, ms; a message's own timestamp."""
         return self._field("base_timestamp")
 
     @property
@@ -206,7 +206,7 @@ class RecordBatch:
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When compaction may remove tombstones of this batch, ms; None if not set."""
+        """Time from which compaction may remove tombstones, ms; None if not set."""
         has = self._layout == 2 and self.attributes & DELETE_HORIZON_FLAG
         return self.base_timestamp if has else None
 

@@ -34,7 +34,7 @@ INTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class RecordSpans:
-    """Where the parts of records are, by column; a length of -1 is null."""
+    """The positions of the parts of records, by column; a length of -1 is null."""
 
     longs: npt.NDArray[np.int64]
     ints: npt.NDArray[np.int32]

@@ -101,7 +101,7 @@ def java_number(digits: str, bits: int) -> int:
 def _ascii_digit(char: str) -> str:
     """Return the ASCII digit for one of another script; other characters unchanged.
 
-    Java parses units of 16 bits: characters beyond them are no digits.
+    Java parses units of 16 bits: characters beyond them are not digits.
     """
     return char if char > "\uffff" else str(decimal(char, char))
 

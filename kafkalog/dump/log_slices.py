@@ -1,4 +1,4 @@
-"""A log as the dump of its indexes reads it: the batches from a position on.
+"""The batches of a log from a position on, as the dump of its indexes reads them.
 
 Source: ``FileRecords.java``, ``FileLogInputStream.java``.
 """

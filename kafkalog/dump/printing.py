@@ -21,7 +21,7 @@ from kafkalog.formats.batch_headers import Bytes
 from kafkalog.messages.schema_compiler import compile_schemas
 
 RECORD: Final = "| "
-"""The start of a record's line, and of no batch's."""
+"""The start of a record's line; no line of a batch starts like this."""
 
 
 class Printer(Protocol):

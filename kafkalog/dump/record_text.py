@@ -35,10 +35,10 @@ from kafkalog.messages.schemas import control_schemas as schemas
 
 Show = Callable[[bytes], str]
 Read = Callable[[], bytes | None]
-"""Reads a key or value when it is called: it may exceed its record."""
+"""Function that reads a key or value, which may exceed its record."""
 
 Describe = Callable[[Read, Read, int], tuple[str | None, str | None]]
-"""Returns the text of a record's key and value, from these and its offset."""
+"""Function that returns the text of a key and a value, from these and the offset."""
 
 PACKAGE: Final = "org.apache.kafka.tools.api."
 

@@ -1,7 +1,7 @@
 """Conversion of Arrow columns to columns of records, without a copy of their bytes.
 
-Accepted are pyarrow arrays, objects with Arrow's C interface (Polars series, columns of
-a scan) and pandas series.
+The module accepts pyarrow arrays, objects with Arrow's C interface (Polars series,
+columns of a scan) and pandas series.
 
 Source: Arrow's columnar format.
 """
@@ -25,7 +25,7 @@ _NO_HEADERS: Final = (ByteColumn.nulls(0), ByteColumn.nulls(0))
 
 
 def is_arrow(column: Any) -> bool:
-    """Return whether an object has Arrow's C interface, or is of pandas."""
+    """Return whether an object has Arrow's C interface, or is one of pandas."""
     names = ("__arrow_c_stream__", "__arrow_c_array__", "iloc")
     return any(hasattr(column, name) for name in names)
 

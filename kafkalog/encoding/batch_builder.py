@@ -48,9 +48,9 @@ class BatchSettings:
     """Header fields of a batch that do not follow from its records.
 
     `codec` is a name of `layout.CODECS` or an id. `level` is its
-    ``compression.*.level``, None for Kafka's default. `base_offset` None is that of the
-    first record. `last_offset` is set if records after the last one were removed. Times
-    are ms since the epoch.
+    ``compression.*.level``, None for Kafka's default. If `base_offset` is None, it is
+    the offset of the first record. `last_offset` is set if records after the last one
+    were removed. Times are ms since the epoch.
 
     Raises `InvalidRecordError` for fields that no batch can have.
     """

@@ -1,9 +1,9 @@
 """Conversion of tables and rows of any kind to columns of records.
 
-Accepted are columns (a table of Arrow, pandas or Polars, a mapping of arrays or lists,
-the `Records` of a scan) and rows (mappings, or objects with attributes). Their fields
-are ``key``, ``value``, ``timestamp`` and ``headers``. One error lists all faults of the
-input.
+The module accepts columns (a table of Arrow, pandas or Polars, a mapping of arrays or
+lists, the `Records` of a scan) and rows (mappings, or objects with attributes). The
+fields are ``key``, ``value``, ``timestamp`` and ``headers``. One error lists all faults
+of the input.
 
 Source: ``ProducerRecord.java``.
 """

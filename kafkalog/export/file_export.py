@@ -1,7 +1,7 @@
 """Records as files: Parquet, JSON Lines, CSV, Arrow IPC.
 
-Without an extension, the output is a directory with a file for each partition, laid out
-as Hive does; DuckDB, Spark, Polars and pyarrow read topic and partition back as
+Without an extension, the output is a directory with a file for each partition, in
+Hive's layout; DuckDB, Spark, Polars and pyarrow read topic and partition back as
 columns:
 
     OUT/topic=orders/partition=0/part-00000.parquet
@@ -167,15 +167,13 @@ def check_target(out: Path, *, overwrite: bool = False) -> None:
     real = out.absolute().resolve()
     for directory in (real, *real.parents):
         if _is_kafkas(directory):
-            reason = (
-                f"a directory with Kafka's own files, {directory}, is not written to"
-            )
+            reason = f"expected a directory without Kafka's files, found {directory}"
             raise PermissionError(1, reason, str(out))
     if out.is_dir():
         if not overwrite and any(out.iterdir()):
             raise FileExistsError(39, "the directory is not empty", str(out))
     elif out.exists() and not (overwrite and is_one_file(out)):
-        raise FileExistsError(17, "the file is there already", str(out))
+        raise FileExistsError(17, "the file exists already", str(out))
 
 
 def _is_kafkas(directory: Path) -> bool:

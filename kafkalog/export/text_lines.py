@@ -25,7 +25,7 @@ from kafkalog.query.records import BytesColumn, HeadersColumn, Records
 NULL: Final = "null"
 BOOLEANS: Final = ("false", "true")
 SEPARATOR: Final = "\x7f"
-"""Put between rows to quote them together; neither JSON nor CSV escapes it."""
+"""Separator of rows that are quoted together; neither JSON nor CSV escapes it."""
 
 
 def json_lines(

@@ -92,7 +92,7 @@ def crc_error(data: Bytes, origin: int, row: np.void) -> CorruptRecordError:
 def increment_sequences(base: Int32s, increment: Int32s) -> Int32s:
     """Return sequences after `base`, where 0 follows 2**31 - 1.
 
-    As ``DefaultRecordBatch.incrementSequence``, of which sums wrap as Java's do.
+    As ``DefaultRecordBatch.incrementSequence``, whose sums wrap as in Java.
 
     >>> increment_sequences(np.int32([5, 2**31 - 1]), np.int32([3, 1]))
     array([8, 0], dtype=int32)
@@ -148,12 +148,12 @@ def size_field(data: Bytes | bytes, start: int = 0) -> int:
 
 
 def magic_field(data: Bytes | bytes, start: int = 0) -> int:
-    """Return the magic as Java has it: a byte with a sign."""
+    """Return the magic as in Java: a signed byte."""
     return _signed(data[start + MAGIC_OFFSET : start + MAGIC_OFFSET + 1])
 
 
 def attributes_field(batch: Bytes) -> int:
-    """Return the attributes, of magic 2 their low byte: the high one is unused."""
+    """Return the attributes; for magic 2 their low byte, as the high one is unused."""
     is_message = magic_field(batch) < 2
     return int(batch[_MESSAGE_ATTRIBUTES if is_message else _BATCH_ATTRIBUTES])
 
@@ -191,7 +191,7 @@ class InvalidStart(NamedTuple):
 def find_invalid_start(
     head: Bytes, offsets: tuple[int, int] = PLAUSIBLE_OFFSETS, *, first: bool = False
 ) -> InvalidStart | None:
-    """Return why no batch begins with `head`; None where one may.
+    """Return why no batch begins with `head`; None if one may.
 
     A file may end with an incomplete batch, whose rest is not written yet or was lost.
     Bytes that no batch begins with are corrupt, or the file is not a log.

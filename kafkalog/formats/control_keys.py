@@ -52,7 +52,7 @@ class ControlRecordType(IntEnum):
 
     @property
     def is_marker(self) -> bool:
-        """Whether it ends a transaction."""
+        """Whether the record ends a transaction."""
         return self in (ControlRecordType.ABORT, ControlRecordType.COMMIT)
 
 

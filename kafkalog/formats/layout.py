@@ -121,7 +121,7 @@ DELETE_HORIZON_FLAG: Final = 0x40
 
 
 class TimestampType(IntEnum):
-    """Which clock a timestamp is from: the producer's, or that of the broker."""
+    """The clock that a timestamp is from: the producer's, or that of the broker."""
 
     NO_TIMESTAMP_TYPE = -1
     CREATE_TIME = 0

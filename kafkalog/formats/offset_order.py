@@ -1,9 +1,9 @@
 """Batches whose offsets do not increase along a log.
 
 No CRC covers the base offset of a batch, so it is compared with those of the batches
-before and after it. If two batches contradict each other, one of them is corrupt: the
-one that does not fit between the others. Without a valid batch, the offsets have a gap
-exactly as wide as the range of that batch, or wider if records next to it are missing.
+before and after it. If two batches contradict each other, the one that does not fit
+between the others is corrupt. Without a valid batch, the offsets have a gap exactly as
+wide as the range of that batch, or wider if records next to it are missing.
 
 Source: ``LogValidator.java`` and ``UnifiedLog.java`` (offsets that do not increase).
 """
@@ -94,7 +94,7 @@ def find_overlap(
     offset of their first message.
     """
     first = rows["base_offset"]
-    # A wrapper of magic 0 has the offsets of its messages, whatever its own is.
+    # A wrapper of magic 0 has the offsets of its messages, not its own.
     last = np.where(rows["magic"] == 0, first, rows["last_offset"])
     if offsets_increase(first, last, before, AFTER_ALL):
         return None

@@ -1,4 +1,4 @@
-"""Timestamps as Kafka has them, milliseconds since 1970, from integers and datetimes.
+"""Kafka's timestamps, in milliseconds since 1970, from integers and datetimes.
 
 Source: ``RecordBatch.java`` (timestamps are epoch milliseconds).
 """

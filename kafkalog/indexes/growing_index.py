@@ -4,8 +4,8 @@
                           ^ next entry               ^ size_in_bytes
 
 The file is created when the index is first used, at its full size, with a hole for the
-unused slots. The number of entries is not stored: an existing file is taken to be full,
-so after a crash it must be rebuilt, and closing truncates it after the last entry.
+unused slots. The number of entries is not stored: an existing file is taken to be full.
+So closing truncates it after the last entry, and after a crash it must be rebuilt.
 
 Entries are written immediately, and read from the file, which is mapped if it is large.
 Opening an existing index reads its last entry only.
@@ -209,7 +209,7 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
     def count_written(self, entries: bytes) -> None:
         """Count entries that were written as `place` returned.
 
-        Readers take no lock for this: what is counted is written.
+        Readers take no lock, so entries are counted only after they were written.
         """
         self._newest = entries
         self._used += len(entries)
@@ -225,8 +225,8 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
     def resize(self, size: int) -> bool:
         """Set the file's size, rounded down to entries; return whether it changed.
 
-        Raises `IndexFullError` if the entries do not fit, and those are then lost, as
-        in Kafka: the limit was lowered while the log was closed.
+        Raises `IndexFullError` if the entries do not fit, because the limit was lowered
+        while the log was closed. The entries are then lost, as in Kafka.
         """
         with self._lock:
             self._ready()

@@ -39,7 +39,7 @@ _NAME: Final = re.compile(r"([0-9]+)[._]")
 class IndexTable(ABC):
     """One segment's index: `entries` as on disk, without the unused slots.
 
-    The constructor does not validate `entries`; those that read bytes do.
+    The constructor does not validate `entries`; the methods that read bytes do.
     """
 
     ENTRY: ClassVar[np.dtype[np.void]]
@@ -68,8 +68,8 @@ class IndexTable(ABC):
         Raises
         ------
         CorruptIndexError
-            If the size is no multiple of an entry's, or if, before the trailing zeros,
-            a slot is not above the one before it.
+            If the size is not a multiple of an entry's, or if, before the trailing
+            zeros, a slot is not above the one before it.
         ValueError
             If the name does not begin with a base offset, and none is given.
 
@@ -392,7 +392,7 @@ def base_offset_of(path: AnyPath) -> int:
 def read_slots(
     path: AnyPath, entry_bytes: int, *, links: bool = True
 ) -> tuple[npt.NDArray[np.uint8], int]:
-    """Return the bytes of an index file without a trailing hole, and its size.
+    """Return the bytes of an index file without the hole at its end, and its size.
 
     Preallocated files are mostly hole; the file system reports where it begins, so that
     its zeros are not read. Anything but a regular file counts as missing, and so does a

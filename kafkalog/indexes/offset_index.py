@@ -7,9 +7,9 @@ A sparse, sorted table, one entry per ``index.interval.bytes`` of log, big-endia
                                        position         int32, byte in the .log
 
 An entry (o, p) means: a batch begins at p, and all offsets above o are at or after p.
-It depends on the version of the writer whether o is the first or the last offset of
-that batch, or the last of several; reading forward from p is correct for all. The first
-batch of a segment has no entry, so position 0 is never stored.
+Depending on the version of the writer, o is the first or the last offset of that batch,
+or the last of several; reading forward from p is correct for all. The first batch of a
+segment has no entry, so position 0 is never stored.
 
 The file is preallocated: unused entries are zeros until it is closed cleanly. It has no
 checksum: a wrong index is rebuilt from its log, never repaired.

@@ -165,7 +165,7 @@ class TransactionIndex(IndexTable):
         return bool((self.entries["last_stable_offset"] >= end).any())
 
     def _deciding(self, end: int) -> int:
-        """Return the number of entries up to the first that decides `end`."""
+        """Return the number of entries up to the first that covers `end`."""
         decided = np.flatnonzero(self.entries["last_stable_offset"] >= end)
         return int(decided[0]) + 1 if len(decided) else len(self)
 

@@ -43,7 +43,7 @@ class SystemClock:
 
 @dataclass(slots=True, order=True)
 class Task:
-    """Work that is due at `due_ms`, then every `period_ms`; -1 is for once."""
+    """Work that is due at `due_ms`, then every `period_ms`; only once if that is -1."""
 
     due_ms: int
     number: int

@@ -1,8 +1,8 @@
 """Deletion of segments and snapshots: marked at once, removed after a delay.
 
 The suffix ``.deleted`` is added to the names of the files. From then on they are not
-part of the log, but they can be read by those who have them open. If the log is closed
-before the delay has passed, they are removed when it is opened again.
+part of the log, but readers that have them open can still read them. If the log is
+closed before the delay has passed, they are removed when it is opened again.
 
 Source: ``LocalLog.deleteSegmentFiles``, ``UnifiedLog.deleteProducerSnapshots``.
 """

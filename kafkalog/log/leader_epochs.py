@@ -67,7 +67,7 @@ def _check(entry: EpochEntry, path: Path) -> None:
 def end_offset_for(
     entries: Sequence[EpochEntry], epoch: int, log_end_offset: int
 ) -> EpochEnd | None:
-    """Return the greatest epoch up to `epoch`, and where it ends; None if unknown.
+    """Return the greatest epoch up to `epoch`, and its end offset; None if unknown.
 
     If `epoch` is before all entries, the result is `epoch` itself and the start offset
     of the first entry: its data was deleted. After all entries, and for -1, nothing is
@@ -151,10 +151,10 @@ class LeaderEpochs:
             self._write_later()
 
     def truncate_from_start(self, offset: int) -> None:
-        """Let the epoch of `offset` begin there, and drop the earlier ones.
+        """Move the start of the epoch of `offset` to it, and drop the earlier epochs.
 
-        The file is written later, also if nothing has changed, if an epoch begins at or
-        below `offset`.
+        If an epoch begins at or below `offset`, the file is written later, even if
+        nothing has changed.
         """
         following = bisect_right(self._entries, offset, key=_START)
         if following:

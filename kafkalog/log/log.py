@@ -65,7 +65,7 @@ NOT_FOUND: Final = -1
 HEADERS: Final = ReadPolicy(needs="headers", check_crcs="never")
 """Only headers are read, and no CRC is checked."""
 LISTED_SEGMENTS: Final = 20
-"""How many segments the HTML form of a log lists at most."""
+"""Maximum number of segments in the HTML of a log."""
 
 WRITING: Final = (
     "append",
@@ -92,7 +92,7 @@ WRITING: Final = (
 
 @dataclass(frozen=True, slots=True)
 class LogRead:
-    """Whole batches of a log, from the batch that holds the requested offset on.
+    """Whole batches of a log, starting with the one that holds the requested offset.
 
     Attributes
     ----------
@@ -137,9 +137,9 @@ class Log:
     path : Path
         The directory.
     topic : str
-        The topic, empty where the directory's name has none.
+        The topic, empty if the directory's name has none.
     partition : int
-        The partition, -1 where the directory's name has none.
+        The partition, -1 if the directory's name has none.
 
     Raises
     ------
@@ -196,7 +196,7 @@ class Log:
         return f"<Log {self.path}>"
 
     def _repr_html_(self) -> str:
-        """Return the form that notebooks show: the segments' names and sizes."""
+        """Return HTML for notebooks: the segments' names and sizes."""
         return segments_html(f"Log {self.path}", self.segments)
 
     if not TYPE_CHECKING:
@@ -309,14 +309,14 @@ class Log:
         max_bytes: int = MAX_READ_BYTES,
         isolation: Literal["log_end"] | Isolation = "log_end",
     ) -> LogRead:
-        """Read whole batches, from the one that holds `offset`, or the next one, on.
+        """Read whole batches, starting with the one that holds `offset`, or the next.
 
         Parameters
         ----------
         offset : int
             An offset of the log, or its end.
         max_bytes : int
-            How many bytes to read at most. The first batch is returned in any case,
+            Maximum number of bytes to read. The first batch is returned in any case,
             others while they fit and are in the same segment.
         isolation : {"log_end", "read_uncommitted", "read_committed"}
             With ``read_committed``, the log is read up to the last stable offset, and
@@ -372,7 +372,7 @@ class Log:
         *,
         isolation: Literal["log_end"] | Isolation = "log_end",
     ) -> int:
-        """Send whole batches to a socket, from the one that holds `offset` on.
+        """Send whole batches to a socket, starting with the one that holds `offset`.
 
         The bytes are those of `read`. They go from the page cache to the socket by
         ``sendfile``, without being copied into this process, and their CRCs are not
@@ -385,7 +385,7 @@ class Log:
         offset : int
             An offset of the log, or its end.
         max_bytes : int
-            How many bytes to send at most. The first batch is sent in any case, others
+            Maximum number of bytes to send. The first batch is sent in any case, others
             while they fit and are in the same segment.
         isolation : {"log_end", "read_uncommitted", "read_committed"}
             With ``read_committed``, batches up to the last stable offset are sent; else
@@ -394,7 +394,7 @@ class Log:
         Returns
         -------
         int
-            How many bytes were sent; 0 at the end of the log.
+            Number of bytes sent; 0 at the end of the log.
 
         Raises
         ------
@@ -455,7 +455,7 @@ class Log:
         Returns
         -------
         ndarray of int64
-            The offsets, in the same shape, -1 where no record is that late.
+            The offsets, in the same shape; -1 if no record is that late.
 
         Examples
         --------

@@ -136,8 +136,8 @@ def open_batches(
 class FetchedRange:
     """A range of bytes to read: `length` bytes of `segment` from `place` on.
 
-    `aborted` has the aborted transactions among them, if they were requested. It is
-    None, too, if there is no batch at or after the offset.
+    `aborted` has the aborted transactions among them; it is None if they were not
+    requested, or if there is no batch at or after the offset.
     """
 
     place: OffsetMetadata

@@ -39,13 +39,13 @@ ABANDONED_NS: Final = 1_000_000_000
 
 PAUSE_S: Final = 0.005
 MAX_LISTINGS: Final = 1000
-"""How often a directory is listed while a ``.swap`` file in it is to be renamed."""
+"""Maximum listings of a directory while a ``.swap`` file in it is to be renamed."""
 
 MAX_DIFFERING: Final = 5
-"""How often a directory is listed while each listing differs from the last."""
+"""Maximum listings of a directory while each listing differs from the last."""
 
 MAX_RELISTINGS: Final = 20
-"""How often the directory is listed for one segment while it keeps changing."""
+"""Maximum listings of the directory for one segment while it keeps changing."""
 
 
 class Listing(NamedTuple):

@@ -9,8 +9,8 @@ no file of its parent's.
 The clean shutdown marker, ``.kafka_cleanshutdown``, is removed by `begin`, once the
 checks for the first log are done. It is written again when the last log is closed, if
 none of them failed, and if it existed before or the directory was created here. Before
-`begin` nothing is changed: a directory that is released then is as it was. In the
-checkpoints only the lines of logs opened here are changed.
+`begin` nothing is changed, so a directory that is released before it is unchanged. In
+the checkpoints only the lines of logs opened here are changed.
 
 Source: ``FileLock.java``, ``CleanShutdownFileHandler.java``, ``LogManager.scala``.
 """
@@ -44,7 +44,7 @@ Name = tuple[str, int]
 """Topic and partition."""
 
 WHOLE: Final = None
-"""Used as a name: all logs of a directory."""
+"""The name that stands for all logs of a directory."""
 
 _owned: Final[dict[Path, OwnedDirectory]] = {}
 _registry_lock: Final = Lock()

@@ -1,4 +1,4 @@
-"""Appends of records, which are made into batches as a producer does.
+"""Appends of records, which are encoded as batches like a producer's.
 
     records -> columns     encoding.record_input        any container of records
     columns -> batches     encoding.producer_batches    split, encoded, compressed

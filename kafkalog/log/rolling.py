@@ -1,6 +1,6 @@
-"""Rolling: when an append needs a new segment, and how that is created.
+"""Rolling: the conditions for a new segment, and its creation.
 
-Whether to roll is decided before each append. A log without appends does not roll. A
+The conditions are checked before each append. A log without appends does not roll. A
 segment is rolled if one of these holds:
 
     size      the segment and the append together exceed segment.bytes

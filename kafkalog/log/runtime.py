@@ -81,7 +81,7 @@ class Runtime:
     def fail(self, error: BaseException) -> None:
         """Set `failure`, after which only closing is accepted.
 
-        Of errors only an `OSError` is kept itself. The traceback of another would keep
+        Only an `OSError` is kept itself. The traceback of another error would keep
         objects alive that the interrupted calls had opened.
         """
         if not isinstance(error, OSError):

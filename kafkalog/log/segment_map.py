@@ -1,8 +1,8 @@
 """The segments of a log that is open for writing, by base offset.
 
 A segment is found by bisection. An append neither lists nor copies the segments. Most
-segments of an opened log are never used: of these only the base offset is kept, until
-they are requested.
+segments of an opened log are never used. Only the base offset of such a segment is kept
+until it is requested.
 
 Source: ``LogSegments.java``.
 """

@@ -71,7 +71,7 @@ SettingsSource = Literal["passed", "cluster", "defaults", "unknown"]
 
 
 class PartitionSettings(NamedTuple):
-    """A partition's settings, and why they are unknown, None if they are known.
+    """A partition's settings, and the reason if they are unknown, else None.
 
     If only the retention time is unknown, `source` is that of the other settings.
     """
@@ -157,7 +157,7 @@ class TopicSettings:
 
     @cached_property
     def _cluster(self) -> ClusterSettings | str:
-        """The cluster's settings, or why they are unknown."""
+        """The cluster's settings, or the reason why they are unknown."""
         for directory in self._directories:
             partition = directory / METADATA_PARTITION
             if partition.is_dir():

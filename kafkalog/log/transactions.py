@@ -169,7 +169,7 @@ def replay(
 
     `begun` has the transactions open at `from_offset`; batches below it are not read.
     The CRC of every other batch is checked first, unless `policy` checks none, so that
-    no corrupt header decides about a transaction.
+    no corrupt header affects a transaction.
     """
     state = begun or TransactionReplay()
     check: CrcCheck = "never" if policy.check_crcs == "never" else "before"

@@ -12,7 +12,7 @@ later, and a crash must not leave a gap. So each step is on disk before the next
     3. the new names of the removed segments, in descending order
     4. the new end of the last segment that is kept, or the new segment
     5. the log start offset in its checkpoint, if it is above the offset; not earlier,
-       or records deleted below the log start would be back
+       or records deleted below the log start would reappear
 
 Source: ``UnifiedLog.java``, ``LocalLog.java`` (``truncateTo``,
 ``truncateFullyAndStartAt``). The order of the steps is not Kafka's.

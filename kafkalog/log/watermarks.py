@@ -1,8 +1,8 @@
 """The high watermark, the last stable offset and the log start offset.
 
 The high watermark is set by the caller, within the log. It may be an offset without a
-position. Once a read needs its position, the batch that holds it is looked up, and the
-base offset of *that* batch is the high watermark from then on.
+position. When a read needs its position, the batch that holds it is looked up, and the
+high watermark becomes the base offset of that batch.
 
 Source: ``UnifiedLog.java``.
 """

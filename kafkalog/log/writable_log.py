@@ -1,8 +1,9 @@
 """`WritableLog`: one partition's log, open for writing, as Kafka's broker writes it.
 
-Every method runs with the lock of the log held. One during which the disk fails raises
-that `OSError`, and closes the log; so does an interrupt, or any other exception that is
-not a `KafkaLogError`. From then on only `close`, `abandon` and attributes can be used.
+Every method runs with the lock of the log held. If the disk fails during a method, it
+raises that `OSError` and closes the log. An interrupt, or any other exception that is
+not a `KafkaLogError`, closes the log as well. From then on only `close`, `abandon` and
+attributes can be used.
 
 Source: ``UnifiedLog.java``.
 """
@@ -97,7 +98,7 @@ class WritableLog:
     partition : int
         The partition, -1 if the directory's name has none.
     report : RecoveryReport
-        What was found and repaired when the log was opened.
+        The data that was recovered, removed or lost when the log was opened.
 
     Examples
     --------
@@ -131,7 +132,7 @@ class WritableLog:
         return f"<WritableLog {self.path}>"
 
     def _repr_html_(self) -> str:
-        """Return the form that notebooks show: the segments' names and sizes."""
+        """Return HTML for notebooks: the segments' names and sizes."""
         return segments_html(f"WritableLog {self.path}", self.segments)
 
     # State
@@ -265,7 +266,7 @@ class WritableLog:
         guard: int = NO_GUARD,
         transaction_version: int = TV_UNKNOWN,
     ) -> list[Outcome]:
-        """Append many as `append` does each, in one call.
+        """Append many buffers of batches in one call, as `append` does one.
 
         Parameters
         ----------
@@ -322,8 +323,8 @@ class WritableLog:
         ``kafkalog-encode`` encodes batches while others are written. It ends with the
         call.
 
-        A rejected batch does not keep the others from being appended, as with
-        `append_many`: check `refused` of the result.
+        As with `append_many`, the other batches are appended if one is rejected: check
+        `refused` of the result.
 
         Parameters
         ----------
@@ -437,7 +438,7 @@ class WritableLog:
     def append_many_as_follower(
         self, appends: Sequence[BytesLike], *, leader_epoch: int | None = None
     ) -> list[Outcome]:
-        """Append many as `append_as_follower` does each, in one call.
+        """Append many buffers of batches in one call, as `append_as_follower` does one.
 
         Parameters
         ----------
@@ -485,7 +486,7 @@ class WritableLog:
         *,
         supports_epoch_bump: bool = False,
     ) -> int:
-        """Start to verify a transaction, and return the guard to append with.
+        """Start the verification of a transaction, and return the guard to append with.
 
         Parameters
         ----------
@@ -847,14 +848,14 @@ class WritableLog:
         isolation: LogIsolation = "log_end",
         min_one_batch: bool = True,
     ) -> LogFetch:
-        """Read bytes, from the batch that holds `offset`, or the next one, on.
+        """Read bytes, starting with the batch that holds `offset`, or the next.
 
         Parameters
         ----------
         offset : int
             An offset of the log, or its end.
         max_bytes : int
-            How many bytes to read at most.
+            Maximum number of bytes to read.
         isolation : {"log_end", "high_watermark", "read_uncommitted", "read_committed"}
             The limit of the read: the log end offset, the high watermark (also with
             ``read_uncommitted``) or the last stable offset.
@@ -898,7 +899,7 @@ class WritableLog:
         *,
         isolation: LogIsolation = "log_end",
     ) -> int:
-        """Send whole batches to a socket, from the one that holds `offset` on.
+        """Send whole batches to a socket, starting with the one that holds `offset`.
 
         The bytes are those of `read`, without an incomplete batch at their end. They go
         from the page cache to the socket by ``sendfile``, without being copied into
@@ -912,14 +913,14 @@ class WritableLog:
         offset : int
             An offset of the log, or its end.
         max_bytes : int
-            How many bytes to send at most. The first batch is sent in any case.
+            Maximum number of bytes to send. The first batch is sent in any case.
         isolation : {"log_end", "high_watermark", "read_uncommitted", "read_committed"}
             The limit, as for `read`.
 
         Returns
         -------
         int
-            How many bytes were sent; 0 at the limit.
+            Number of bytes sent; 0 at the limit.
 
         Raises
         ------
@@ -1001,7 +1002,7 @@ class WritableLog:
         Returns
         -------
         ndarray of int64
-            The offsets, in the same shape, -1 where no record is that late.
+            The offsets, in the same shape; -1 if no record is that late.
 
         Examples
         --------
@@ -1101,9 +1102,9 @@ class WritableLog:
         A producer snapshot is written and the files are trimmed. A log opened with
         ``kafkalog.open`` is also forced to disk, and its offsets are checkpointed.
 
-        If that fails, the error is raised, and the log is closed as by `abandon`. So it
-        is if a failure in the background was not raised by any call yet. After an
-        interrupt `close` can be called again, and closes as `abandon` does.
+        If that fails, the error is raised, and the log is closed as by `abandon`. The
+        same happens if a failure in the background was not raised by any call yet.
+        After an interrupt `close` can be called again, and closes as `abandon` does.
 
         Examples
         --------

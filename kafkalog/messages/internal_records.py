@@ -188,8 +188,8 @@ def _metadata_frame(reader: MessageReader) -> tuple[int, int]:
 def with_consumer_protocol(group: Message) -> Message:
     """Decode the subscriptions and assignments of a classic consumer group's members.
 
-    They become messages in place of bytes. One that cannot be decoded stays bytes, and
-    so do those of a group with another protocol type.
+    Messages replace their bytes. A part that cannot be decoded stays bytes, as do all
+    parts of a group with another protocol type.
     """
     if group["protocolType"] != "consumer":
         return group

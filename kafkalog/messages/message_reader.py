@@ -1,7 +1,7 @@
 """Decoder of messages, used by `kafkalog.messages.message`.
 
-Before each read, its size is checked against the remaining bytes. Before a collection
-is allocated, its count is.
+The size of each read, and the count of each collection, are checked against the
+remaining bytes before anything is allocated.
 
 The decoder accepts and rejects the same bytes as Kafka's classes, in the same order.
 So tags may be in any order, and the size of a known tagged field is not checked against

@@ -1,4 +1,4 @@
-"""Compiler of a topic's schemas into a table of integers, by which a kernel prints.
+"""Compiler of a topic's schemas into a table of integers, which a kernel prints from.
 
 The layout is that of the structs in ``_speedups/_message_text.pxd`` and
 ``_speedups/_message_values.pxd``, all fields int32:

@@ -1,1 +1,1 @@
-"""Floor 9: one question over many logs: which bytes, which columns, bounded memory."""
+"""Reads over many logs: scan, find, tail, describe; records as columns."""

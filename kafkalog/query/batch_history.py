@@ -1,9 +1,9 @@
 """The batches that a follower has read, to find the offset of a later truncation.
 
 Position, header and CRC of each batch are recorded. A log is only truncated and
-appended to, so everything before an unchanged batch is unchanged. If there are many
-batches, fewer are kept the farther they are from the end: the last unchanged batch that
-is found may be farther from the end than the truncation, about twice at most.
+appended to, so everything before an unchanged batch is unchanged. Of many batches, the
+older ones are kept at growing intervals. So the last unchanged batch that is found may
+be up to about twice as far from the end as the truncation.
 
 Two things remove batches that are not a truncation. Retention deletes whole segments at
 the start. Compaction rewrites all segments but the last: records are missing then, and
@@ -41,7 +41,7 @@ class ReadBatch(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The offset after it."""
+        """The offset after the batch."""
         return self.of("last_offset") + 1
 
     def of(self, name: str) -> int:
@@ -49,7 +49,7 @@ class ReadBatch(NamedTuple):
         return int(self.header[name][0])
 
     def is_in(self, source: OpenedSource) -> bool:
-        """Return whether the same batch is whole at the same position."""
+        """Return whether the same batch is complete at the same position."""
         position, size = self.of("position"), self.of("size_in_bytes")
         begin = self._begin(size - LOG_OVERHEAD)
         stored = source.read(position, len(begin)).tobytes()

@@ -107,7 +107,7 @@ def _segment_file(path: Location) -> Facts:
         **_segment(segment, contents_of(segment, Limits())),
     }
     if facts["kind"] == "segment":
-        return {**facts, "beside": _beside(segment)}
+        return {**facts, "beside": _sidecars(segment)}
     # The offset in a snapshot's name is the log's offset at its end, not a base offset.
     del facts["base_offset"]
     end = name and {"end_offset": name.base_offset, "epoch": name.epoch}
@@ -127,7 +127,7 @@ def _segment(segment: LogSegment, found: LogContents) -> Facts:
     }
 
 
-def _beside(segment: LogSegment) -> list[Facts]:
+def _sidecars(segment: LogSegment) -> list[Facts]:
     """Describe the indexes and the snapshot of a segment, missing indexes included."""
     stem, _, mark = segment.name.partition(".log")
     beside: list[Facts] = []
@@ -148,7 +148,7 @@ def _partition(path: Location) -> Facts:
     for segment in list_segments(path):
         with suppress(FileNotFoundError):
             found = contents_of(segment)
-            facts = {**_segment(segment, found), "beside": _beside(segment)}
+            facts = {**_segment(segment, found), "beside": _sidecars(segment)}
             contents.add(found.contents)
             rows.append({"file": segment.name, **facts})
             end = found.next_offset
@@ -180,7 +180,7 @@ def _partition(path: Location) -> Facts:
 
 
 def _lone_snapshots(files: dict[str, int], rows: list[Facts]) -> list[str]:
-    """Return the snapshots at no segment's base offset, such as that at the log end."""
+    """Return the snapshots that no segment begins at, such as that at the log end."""
     listed = {described["file"] for row in rows for described in row["beside"]}
     endings = (".snapshot", ".snapshot.deleted")
     return sorted(

@@ -1,8 +1,8 @@
 """Counts and offsets of records from batch headers alone.
 
-A batch of magic 2 that compaction removed nothing from has all offsets from its first
-to its last. So its records are not decoded for a count, nor for columns other than
-``key``, ``value``, ``headers`` and ``timestamp``.
+A batch of magic 2 has all offsets from its first to its last, unless compaction removed
+records. So its records are not decoded for a count, nor for columns other than ``key``,
+``value``, ``headers`` and ``timestamp``.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def count_records(
         whole = wholly_within(rows, step.bounds)
         records = int(rows["count"][whole].sum(dtype=np.int64))
         if not whole.all():
-            from kafkalog.decoding.workspace import Workspace  # headers need none
+            from kafkalog.decoding.workspace import Workspace  # not needed for headers
 
             workspace = workspace or Workspace()
             records += _count_decoded(step, ~whole, reader.policy, problems, workspace)
@@ -119,7 +119,7 @@ def _count_decoded(
     problems: list[ScanProblem],
     workspace: Workspace,
 ) -> int:
-    """Return the number of records of batches that have to be decoded for it."""
+    """Return the number of records of batches that have to be decoded to count them."""
     from kafkalog.decoding.batch_decoder import decode
 
     data, origin, rows = step.step.data, step.step.origin, step.step.rows[which]

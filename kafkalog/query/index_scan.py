@@ -6,8 +6,9 @@ file is read once. The directory of a running broker may be scanned: stale entri
 the end of an index are ignored where they contradict those before, and a file that was
 removed before it was opened counts as empty.
 
-Of a damaged index the entries before the damage are returned, and it is listed among
-the problems. A segment without an index of the kind has no rows, which is no problem.
+For a damaged index, the entries before the damage are returned, and the index is listed
+in `problems`. A segment without an index of the kind has no rows; this is not a
+problem.
 """
 
 from __future__ import annotations
@@ -155,7 +156,7 @@ class OffsetIndexScan(IndexScan):
         return segments
 
     def _codes(self, topics: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """Return the codes of topics; -1 for one without indexes."""
+        """Return the codes of topics; -1 for a topic without indexes."""
         code = {name: index for index, name in enumerate(self.topics)}
         names = np.asarray(topics, dtype=object)
         codes = [code.get(name, -1) for name in names.ravel().tolist()]

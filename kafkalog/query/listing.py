@@ -101,7 +101,7 @@ def list_path(
 
     `topics` and `partitions` select partitions; by default all are listed.
 
-    Raises `FileNotFoundError`, and `NotALogDirectoryError` for what is no log.
+    Raises `FileNotFoundError`, and `NotALogDirectoryError` for a path that is no log.
     """
     if path.is_dir() and not is_partition(path):
         return _partitions(path, topics, partitions)
@@ -207,7 +207,7 @@ def _summarize(segment: LogSegment) -> SegmentSummary:
         next_offset=next_offset,
         size_in_bytes=segment.size_in_bytes,
         all_files_bytes=segment.size_in_bytes
-        + sum(_bytes_of(_beside(segment, kind)) for kind in INDEXES),
+        + sum(_bytes_of(_index_path(segment, kind)) for kind in INDEXES),
         index_entries=_count(OffsetIndex, segment, "index"),
         time_index_entries=_count(TimeIndex, segment, "timeindex"),
         txn_index_entries=_count(TransactionIndex, segment, "txnindex"),
@@ -259,7 +259,7 @@ def _entries(
     ends with zeros is preallocated, and is read.
     """
     width, nothing = kind.ENTRY.itemsize, np.empty(0, kind.ENTRY)
-    path = _beside(segment, extension)
+    path = _index_path(segment, extension)
     if segment.base_offset < 0 or not path.exists():
         return None, nothing
     with suppress(FileNotFoundError):
@@ -273,7 +273,7 @@ def _entries(
     return None, nothing
 
 
-def _beside(segment: LogSegment, extension: str) -> Location:
+def _index_path(segment: LogSegment, extension: str) -> Location:
     """Return the path of an index of a segment, with the segment's suffix."""
     stem, _, suffix = segment.name.partition(LOG)
     return segment.path.with_name(f"{stem}.{extension}{suffix}")

@@ -1,6 +1,6 @@
 """Totals of a log's batches and records, from the headers of its batches.
 
-Only headers are read: no CRC is checked and nothing is decompressed. The exception are
+Only headers are read: no CRC is checked and nothing is decompressed. The exceptions are
 wrappers of magic 0 and 1, whose headers do not count the messages inside.
 """
 

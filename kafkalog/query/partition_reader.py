@@ -1,9 +1,10 @@
 """Reader of one partition: its batches within bounds, in order of offsets.
 
-Batches are selected by their headers twice. First by offsets, which no CRC covers.
-Then, after the CRCs were checked, by the rest of a header: control flag, timestamps,
-transactions. So a flipped bit in a header hides no record. Where only offsets select,
-the CRCs of ordinary batches are left to the decoder.
+Batches are selected by their headers twice. The first selection is by offsets, which no
+CRC covers. The second follows the check of the CRCs and is by the rest of a header:
+control flag, timestamps, transactions. So a flipped bit in a header hides no record.
+If batches are selected by offsets alone, the decoder checks the CRCs of ordinary
+batches.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ HEADER_STEP_BYTES: Final = 64 << 20
 
 Bools = npt.NDArray[np.bool_]
 Suffice = Callable[[BatchHeaders, Bounds], Bools]
-"""Returns for which rows the header is all that is requested, within bounds."""
+"""Function that returns which rows need only their headers, within bounds."""
 
 
 def all_suffice(rows: BatchHeaders, _bounds: Bounds) -> Bools:
-    """Return that the header of every batch suffices."""
+    """Return True for every batch: its header suffices."""
     return np.ones(len(rows), np.bool_)
 
 
@@ -71,7 +72,7 @@ class ScanProblem(NamedTuple):
 
     @classmethod
     def of(cls, error: LocatedError, first: int | None, last: int | None) -> Self:
-        """Return the problem that an error is listed as."""
+        """Return the problem for an error."""
         return cls(error.path, error.position, first, last, error.reason)
 
     def __str__(self) -> str:
@@ -130,7 +131,7 @@ class SegmentStep(NamedTuple):
         return ResumePoint(self.segment, position, header, before)
 
     def skip(self, error: LocatedError, policy: ReadPolicy) -> ScanProblem:
-        """Return a damaged batch as a problem, or raise it if damage is raised."""
+        """Return the problem of a damaged batch; raise it unless damage is skipped."""
         if self.path is not None:
             error.located(self.path)
         if not policy.skips:
@@ -145,8 +146,8 @@ class SegmentStep(NamedTuple):
 class PartitionReader:
     """One reading of a partition; `bytes_done` rises up to `size` meanwhile.
 
-    Where headers are needed, `headers_suffice` returns for which rows they are all that
-    is requested. With a `resume_point`, the reading begins there.
+    If the policy needs headers, `headers_suffice` returns which rows need only these.
+    With a `resume_point`, the reading begins there.
     """
 
     source: PartitionSource
@@ -307,11 +308,11 @@ class PartitionReader:
         return start
 
     def _all_suffice(self, rows: BatchHeaders) -> bool:
-        """Return whether the headers of `rows` are all that is requested of them."""
+        """Return whether all of `rows` need only their headers."""
         return bool(self.headers_suffice(rows, self.bounds).all())
 
     def _by_offset(self, rows: BatchHeaders) -> tuple[Bools | None, bool]:
-        """Select by offsets alone; return, too, whether the rest is beyond the end."""
+        """Select by offsets alone; also return whether the rest is beyond the end."""
         start, end = self.bounds.start_offset, self.bounds.end_offset
         rise = self.source.memory is None and len(rows)
         if end == LAST and (start <= 0 or (rise and rows["base_offset"][0] >= start)):
@@ -358,7 +359,7 @@ class PartitionReader:
     ) -> Bools:
         """Exclude batches that certainly hold no record within the time bounds.
 
-        For a wrapper that is never certain: some clients wrote other times into it.
+        This is never certain for a wrapper: some clients wrote other times into it.
         """
         start, end = self.bounds.start_timestamp, self.bounds.end_timestamp
         latest = rows["max_timestamp"]

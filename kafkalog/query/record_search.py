@@ -32,11 +32,11 @@ Numbers = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """Conditions on a record, all of which it has to meet.
+    """Conditions that a record has to meet, all at once.
 
     `key` and `value` are patterns to be found in it; null never matches. `headers` are
-    pairs of a key and a pattern or None, each of which some header has to match. The
-    producer has to be one of `producer_ids`, if there are any.
+    pairs of a key and a pattern or None; each pair has to match a header. The producer
+    has to be one of `producer_ids`, if there are any.
     """
 
     key: Pattern | None = None
@@ -66,8 +66,8 @@ def locate_records(
 ) -> Iterator[RecordLocation]:
     """Yield the locations of the records in a scan that meet a condition.
 
-    With `first`, only the first one of each partition. Damage that is skipped is listed
-    in the scan's `problems`.
+    With `first`, only the first record of each partition is located. Damage that is
+    skipped is listed in the scan's `problems`.
 
     >>> import kafkalog
     >>> batch = kafkalog.RecordBatchBuilder(base_offset=7)
@@ -176,7 +176,7 @@ def _matches(views: RecordViews, bounds: Bounds, condition: Condition) -> Number
 
 
 def _within(views: RecordViews, bounds: Bounds) -> Bools:
-    """Return which records are within bounds; one without a timestamp is in no time."""
+    """Return which records are within bounds; those without a timestamp never are."""
     first, last, earliest, latest = bounds.as_array().tolist()
     offset, time = views.records["offset"], views.records["timestamp"]
     within: Bools = (offset >= first) & (offset <= last)

@@ -127,7 +127,7 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a chunk is from: its partition, and the file by its place in `segments`."""
+    """Origin of a chunk: its partition, and the index of its file in `segments`."""
 
     topic: str = ""
     partition: int = -1
@@ -136,7 +136,7 @@ class Origin:
 
 
 class ColumnOf(Generic[Found]):
-    """A column of `Records` under its name, an `AttributeError` if not requested."""
+    """Descriptor of a column of `Records`; an `AttributeError` if not requested."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -270,7 +270,7 @@ def _fixed(
     origin: Origin,
     buffers: ColumnBuffers,
 ) -> npt.NDArray[Any]:
-    """Return a column that follows from batch headers, or from the chunk's origin."""
+    """Return a column made from batch headers, or from the chunk's origin."""
     length, dtype = len(offset), FIXED[name]
     if name in ("partition", "segment"):
         value = origin.partition if name == "partition" else origin.segment

@@ -74,8 +74,8 @@ def scan(
 ) -> Scan:
     """Return a `Scan` of the records of a log, a log directory, or batches in memory.
 
-    Nothing is read before a method of the `Scan` is called, and nothing is ever
-    written. The directory of a running broker may be read.
+    Nothing is read before a method of the `Scan` is called, and nothing is written. The
+    directory of a running broker may be read.
 
     Parameters
     ----------
@@ -99,8 +99,8 @@ def scan(
     control_records : bool
         Whether control records, such as transaction markers, are returned.
     check_crcs : bool
-        Whether CRCs are checked, which costs little. Without it, batches are not even
-        decoded where `columns` needs only their headers: that is for all columns but
+        Whether CRCs are checked, which costs little. Without it, batches are not
+        decoded either if `columns` needs only their headers, as all columns do but
         ``key``, ``value``, ``headers`` and ``timestamp``.
     on_corruption : {"raise", "skip"}
         With the latter, damage is skipped, and listed in `Scan.problems`.
@@ -247,7 +247,7 @@ class Scan:
             their memory is then used again.
         views : bool
             Whether keys, values and headers are views of the bytes read, instead of
-            copies. The bytes stay as they are, whatever becomes of the file.
+            copies. The bytes do not change, even if the file does.
 
         Returns
         -------
@@ -342,7 +342,7 @@ class Scan:
         return table
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Return the reading as a stream of Arrow's C interface.
+        """Return the records as a stream of Arrow's C interface.
 
         So ``polars.DataFrame(scan)`` and ``duckdb.sql("from scan")`` work.
         """

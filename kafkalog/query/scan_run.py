@@ -1,4 +1,4 @@
-"""One run of a scan: steps decoded in order, or ahead of their turn in threads.
+"""One run of a scan: steps are decoded in order, or ahead in threads.
 
 The CRCs of ordinary batches are checked while they are decoded. At a mismatch all steps
 read ahead are discarded, and the run resumes from that batch with CRCs checked before
@@ -44,7 +44,7 @@ MAX_RECORDS: Final = 1 << 17
 """Maximum number of records of a chunk made from headers."""
 
 MAX_INTERVALS: Final = 16
-"""Maximum number of intervals that are read differently; else a step is decoded."""
+"""Maximum number of intervals that a step is split into; else all of it is decoded."""
 
 STEPS_AHEAD: Final = 2
 """Number of steps per thread that are being decoded or waiting."""
@@ -160,7 +160,7 @@ class ScanRun:
     def _workspace(
         self, buffers: ColumnBuffers, *, stays: bool
     ) -> DecodeWorkspace[Any]:
-        """Return a workspace; one whose bytes stay is for views."""
+        """Return a workspace; with `stays`, the bytes of views stay valid."""
         if self.views:
             return Workspace(keeps_bytes=not stays)
         return ColumnWorkspace(self.columns, buffers)
@@ -205,7 +205,7 @@ class ScanRun:
             if not isinstance(run, LocatedError):
                 yield make(run, task.origin, self.columns, buffers)
             elif run.cause == "crc":
-                assert run.position is not None  # as of every batch
+                assert run.position is not None  # every batch has one
                 yield CrcMismatch(task.partition, task.step, run.position)
                 return
             else:

@@ -96,8 +96,8 @@ def describe_small_file(path: Location, *, links: bool = False) -> Facts | None:
     The members are ``kind``, ``path``, ``size_in_bytes``, ``state``, then those of the
     kind. `state` is ``sound``, ``preallocated``, or ``damaged: `` with the error.
 
-    Raises `FileNotFoundError` for what is not a file, and for a link unless `links` are
-    followed.
+    Raises `FileNotFoundError` for anything but a file, and for a link unless `links`
+    are followed.
     """
     name = parse_file_name(path.name)
     if name is not None and name.kind in INDEXES:

@@ -1,4 +1,4 @@
-"""The partitions, files and buffers that a source consists of. None is read here."""
+"""The partitions, files and buffers of a source. This module reads none of them."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ Offset = int | Mapping[tuple[str, int], int] | None
 class ByteRange(NamedTuple):
     """Whole batches of one segment: its bytes from `begin` to `end`.
 
-    `source` is the opened file that they were found in, if any: by now, another file
-    may have its name. The caller closes it.
+    `source` is the opened file that they were found in, if any: another file may have
+    its name by now. The caller closes it.
     """
 
     segment: LogSegment

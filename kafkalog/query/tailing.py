@@ -5,8 +5,8 @@ of a segment. Each range is longer than the one before, and begins at a position
 offset index.
 
 A followed partition is read again when its last segment changed, or when the last batch
-read is not in it any more. Records that were returned stay returned: where a broker
-truncated the log, following continues after the last batch that is unchanged.
+read is not in it any more. Records that were returned cannot be taken back: if a broker
+truncates the log, following continues after the last batch that is unchanged.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kafkalog.storage.location import Location
 FIRST_RANGE_BYTES: Final = 256 << 10
 RANGE_GROWTH: Final = 8
 OFFSETS_BEFORE: Final = 64
-"""Number of offsets before the start that are watched for a truncation, too."""
+"""Number of offsets before the start that are also checked for a truncation."""
 
 SourceBounds = tuple[PartitionSource, Bounds]
 
@@ -191,7 +191,8 @@ class Follower:
             try:
                 yield from self._of_source(source, bounds)
             except FileNotFoundError:
-                # Removed since it was listed: if it stays so, the next poll reports it.
+                # Removed after it was listed. If it is still missing, the next poll
+                # reports it.
                 if place in self._followed:
                     self._followed[place].version = None
 
@@ -264,7 +265,7 @@ def _is_truncated(source: PartitionSource, state: _FollowedPartition) -> bool:
 def _catch_up(
     source: PartitionSource, state: _FollowedPartition, max_batch_bytes: int
 ) -> Generator[str, None, int]:
-    """Record the batches there are now; return up to which offset to read.
+    """Record the present batches; return the offset to read up to.
 
     They are recorded first and read afterwards: the next poll finds what was
     overwritten in between. The batches recorded before must still be unchanged then.
@@ -319,6 +320,6 @@ def _first_offset(source: PartitionSource) -> int:
 
 
 def _end_of(segment: LogSegment) -> int:
-    """Return the offset after the last valid batch, whatever precedes it."""
+    """Return the offset after the last valid batch, which damage may precede."""
     with segment.open() as source:
         return segment.next_offset(source, past_damage=True)

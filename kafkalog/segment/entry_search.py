@@ -65,8 +65,9 @@ def find_being_written(
 ) -> npt.NDArray[np.intp]:
     """Return the indexes in `chosen` of entries that were being written when read.
 
-    This may be so if zeros follow all `rows`, where a file is longer than its entries.
-    Returned are those that were incomplete in `data` and are valid in the file now.
+    There may be some if zeros follow all `rows`: the file is longer than its entries.
+    The result has the entries that were incomplete in `data` and are valid in the file
+    now.
     """
     if not len(chosen):
         return NONE
@@ -81,9 +82,9 @@ def find_being_written(
 
 
 def is_size_confirmed(source: ByteSource, position: int, end: int) -> bool:
-    """Return whether a damaged entry at `position` does end at `end`.
+    """Return whether a damaged entry at `position` certainly ends at `end`.
 
-    That is so if a valid entry begins there, or if the file ends there and no valid
+    It does if a valid entry begins there, or if the file ends there and no valid
     entry is in between.
     """
     if end == source.size:
@@ -112,7 +113,7 @@ def has_plausible_offsets(
 ) -> bool:
     """Return whether the valid entry at `position` is one of the log, by its offsets.
 
-    These must be above `before`, and `most` at most; any are accepted if `before` is
+    These must be above `before`, and at most `most`; any are accepted if `before` is
     None. Bytes inside a compressed batch may form a valid message with other offsets.
     """
     rows = read_valid_entry(source, position)
@@ -132,7 +133,7 @@ def has_plausible_offsets(
 def tail_error(
     source: ByteSource, position: int, status: int, offsets: tuple[int, int]
 ) -> CorruptRecordError | None:
-    """Return the error of the bytes from `position` on; None if a file may end so.
+    """Return the error of the bytes from `position` on; None for a valid end of a file.
 
     `status` is that of scanning all of them for headers. The offset of an entry there
     must be in `offsets`, both included.

@@ -112,8 +112,8 @@ def find_end(
 ) -> LogEnd | None:
     """Return the end of a segment, read from its last index entry on.
 
-    None if no batch from the indexed position on reaches the indexed offset; Kafka then
-    takes the segment for empty.
+    Returns None if no batch from the indexed position on reaches the indexed offset;
+    Kafka then treats the segment as empty.
     """
     found = position_of(file, indexed_offset, max(indexed_position, 0), size)
     if found is None:

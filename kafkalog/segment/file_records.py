@@ -7,7 +7,7 @@ the damaged entry, or at the next valid entry if its size is wrong.
 The CRCs of uncompressed batches may be left to the decoder, which checks each right
 before its records, while the bytes are in the cache.
 
-Offsets ascend along a segment. The CRC does not cover them, so it is checked here that
+Offsets ascend along a segment. The CRC does not cover them, so this module checks that
 they ascend, and are below those of the next segment.
 
 Source: ``FileRecords.java``, ``FileLogInputStream.java``.
@@ -59,7 +59,7 @@ STEP_ROWS: Final = 1024
 
 Bools = npt.NDArray[np.bool_]
 Select = Callable[[BatchHeaders], tuple[Bools | None, bool]]
-"""Returns which rows are selected (None: all), and whether the file's rest is not."""
+"""Function that returns the selected rows (None: all), and whether no more follow."""
 
 
 class Selection(NamedTuple):

@@ -176,7 +176,7 @@ class GrowingSegment(SegmentFiles):
     def make_entries(
         self, rows: BatchHeaders, position: int, *, skip_full: bool = False
     ) -> None:
-        """Append the index entries of batches, the first of which is at `position`.
+        """Append the index entries of batches, which begin at `position`.
 
         If an index rejects an entry, those before it stay, and `tried_position` is the
         position of its batch. With `skip_full` no entries are appended to a full index.
@@ -239,8 +239,8 @@ class GrowingSegment(SegmentFiles):
     ) -> SegmentRead | None:
         """Return the bytes of a read from `offset` on, up to `max_position`.
 
-        None if all batches end before `offset`. If `max_position` is None no byte is
-        readable, and the result has the position and no bytes.
+        Returns None if all batches end before `offset`. If `max_position` is None no
+        byte is readable, and the result has the position and no bytes.
         """
         if max_bytes < 0:
             raise LogArgumentError(

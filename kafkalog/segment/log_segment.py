@@ -214,6 +214,6 @@ class LogSegment:
 
 
 def _begins_by(rows: BatchHeaders, offset: int) -> bool:
-    """Return whether the first of `rows` begins at or below `offset` for certain."""
+    """Return whether the first of `rows` certainly begins at or below `offset`."""
     base = int(rows["base_offset"][0])
     return (int(rows["last_offset"][0]) if base < 0 else base) <= offset

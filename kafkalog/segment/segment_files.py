@@ -188,7 +188,7 @@ class SegmentFiles:
     def has_indexes_to(self, offset: int) -> bool:
         """Return whether both indexes are loaded, and end before `offset`.
 
-        The index of a damaged log may be ahead of it, and reject entries.
+        The index of a damaged log may have later offsets, and reject entries.
         """
         offsets, times = self.offset_index, self.time_index
         return (

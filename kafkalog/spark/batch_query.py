@@ -1,7 +1,7 @@
 """A batch query: the log directories as they are when it is planned.
 
-Spark calls `partitions` on the driver and `read` on the executors, to which it sends
-the reader and one input partition, both pickled. So the reader is small, and an input
+Spark calls `partitions` on the driver and `read` on the executors. It sends them the
+reader and one input partition, both pickled. So the reader is small, and an input
 partition has all that its task needs.
 
 Source: ``KafkaBatch.scala``.

@@ -15,11 +15,11 @@ it removes the staged files. Staged files and journals are in a directory with a
 underscore and do not end in ``.parquet``, so that readers ignore them.
 
 So a file gets its place only after the commit. While files are moved, a listing of OUT
-has some of a committed run. The files that manifests name are exact at any time.
+has some of a committed run. The files named in manifests are complete at any time.
 
 Staged files are forced to disk by the executors that write them, before the journal is.
-The lock is one of the kernel, and ends with its process. The file system must be a
-local or shared POSIX one.
+The lock is held by the operating system, and ends with its process. The file system
+must be a local or shared POSIX one.
 """
 
 from __future__ import annotations

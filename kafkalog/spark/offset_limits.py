@@ -1,4 +1,4 @@
-"""Limits of a read, as the options state them.
+"""Limits of a read, as given in the options.
 
 A limit is the earliest or latest offset, an offset for each partition, a timestamp for
 each partition, or one timestamp for all. `kafkalog.spark.offset_ranges` resolves limits
@@ -26,7 +26,7 @@ from kafkalog.spark.option_values import parse_timestamp_ms
 
 
 class Edge(IntEnum):
-    """The first or last offset of a log, by the number that means it in JSON."""
+    """The first or last offset of a log, as the number that stands for it in JSON."""
 
     LATEST = -1
     EARLIEST = -2
@@ -45,14 +45,14 @@ class SpecificOffsets:
 
 @dataclass(frozen=True, slots=True)
 class SpecificTimestamps:
-    """For each partition its first offset at or after a timestamp, in ms."""
+    """The first offset of each partition at or after its timestamp, in ms."""
 
     times_ms: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
 class GlobalTimestamp:
-    """For every partition its first offset at or after one timestamp, in ms."""
+    """The first offset of each partition at or after one timestamp, in ms."""
 
     time_ms: int
 

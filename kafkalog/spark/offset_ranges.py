@@ -35,7 +35,7 @@ from kafkalog.spark.read_options import SourceOptions
 LOGGER: Final = logging.getLogger(__name__)
 
 Warn = Callable[[str], None]
-"""A function that gets a line for each loss of data that fails no query."""
+"""Function called with a line for each loss of data that does not fail the query."""
 
 Offsets = Mapping[TopicPartition, int]
 

@@ -7,7 +7,7 @@ endingTimestamp in a stream, invalid trigger options in a batch and times before
 are errors.
 
 The `ReadPolicy` of a query is made from these options in `kafkalog.spark.task_reader`:
-this module, which Spark imports only for a schema too, does not import NumPy.
+this module, which Spark also imports for a schema alone, does not import NumPy.
 
 Source: ``KafkaSourceProvider.scala``.
 """
@@ -203,7 +203,7 @@ class _OptionReader:
             return default
 
     def take_one_of(self, parsers: Mapping[str, Callable[[str], D]], default: D) -> D:
-        """Parse the one that is present of options with the same meaning."""
+        """Parse the present one of several options with the same meaning."""
         present = [name for name in parsers if self.has(name)]
         if len(present) > 1:
             self.errors.append(f"expected one of the options {', '.join(present)}")

@@ -48,7 +48,7 @@ class RowConverter:
 
     schema: pa.Schema
     names: list[str] = field(init=False)
-    """The names of the schema's columns, as `COLUMNS` has them."""
+    """The names of the schema's columns, spelled as in `COLUMNS`."""
 
     _constants: dict[str, tuple[Any, pa.Array]] = field(default_factory=dict)
 

@@ -77,7 +77,7 @@ class KafkaLogStreamReader(*BASES):  # type: ignore[misc]
     def latestOffset(self, start: Json | None = None, limit: Any = None) -> Json:
         """Return the end of the next batch; `start` itself if there is too little.
 
-        `limit` is what Spark's trigger makes of `getDefaultReadLimit`.
+        `limit` is the limit that Spark's trigger derives from `getDefaultReadLimit`.
         """
         begin = self._planned if start is None else offsets_from_json(start)
         return with_partitions(
@@ -116,7 +116,7 @@ class KafkaLogStreamReader(*BASES):  # type: ignore[misc]
         return delays
 
     def getDefaultReadLimit(self) -> Any:
-        """Return whether batches are limited; `latestOffset` applies the limits."""
+        """Return the kind of limit on batches; `latestOffset` applies the limit."""
         if self.options.max_offsets_per_trigger is not None:
             return limits.ReadMaxRows(self.options.max_offsets_per_trigger)
         if self.options.min_offsets_per_trigger is not None:

@@ -43,8 +43,8 @@ class SegmentRange:
 
     The rest identifies the file that the driver saw. `offset_fields` are positions and
     the base offsets stored there. `size` is the size of the file; unless the segment is
-    active (`grows`), another size means that it was compacted. `version` is what a
-    remote store has to identify the content.
+    active (`grows`), another size means that it was compacted. `version` identifies the
+    content in a remote store.
     """
 
     topic: str

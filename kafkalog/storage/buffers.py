@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 Bytes = npt.NDArray[np.uint8]
 Take = Callable[[int], Bytes]
-"""Returns a buffer of the given number of bytes, or more."""
+"""Function that returns a buffer of the given number of bytes, or more."""
 
 
 @dataclass(slots=True)

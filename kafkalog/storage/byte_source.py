@@ -45,7 +45,7 @@ class ByteSource(Protocol):
     def read(self, position: int, length: int, take: Take | None = None) -> Bytes:
         """Return up to `length` bytes from `position` on, in a buffer from `take`.
 
-        There are fewer only where the bytes end, and `size` is then updated.
+        The result is shorter only at the end of the bytes, and `size` is then updated.
         """
 
     def read_headers(

@@ -13,7 +13,7 @@ content is written to a temporary file, which is synced and renamed over the old
 then the directory is synced. After a power cut the file has the old content or the new
 one, never a part of it.
 
-One writer a path at a time: two would share ``<name>.tmp``.
+A path may have one writer at a time: two would share ``<name>.tmp``.
 Source: ``CheckpointFile.java``, ``FileRecords.java``, ``Utils.atomicMoveWithFallback``.
 """
 

@@ -1,6 +1,6 @@
 """``.properties`` files, which hold Kafka's settings.
 
-A module of its own, so that reading settings loads nothing else.
+This is a separate module so that reading settings imports nothing else.
 
 Source: ``Utils.loadProps``.
 """

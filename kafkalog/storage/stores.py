@@ -25,7 +25,7 @@ from kafkalog.storage.store_options import (
 
 ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
-"""Environment variables by which S3 is found without options."""
+"""Environment variables that configure S3 without options."""
 
 TAGS: Final = ("etag", "generation", "versionid", "version_id", "content-md5", "digest")
 TIMES: Final = (

@@ -189,7 +189,7 @@ class OffsetIndexCheck:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotCheck:
-    """A check of the log against producer snapshots whose checksums are right.
+    """A check of the log against producer snapshots with valid checksums.
 
     `offsets` (rising) are last offsets of batches of `producers`. A batch that holds
     such an offset must be the producer's and end with it, compacted or not.

@@ -95,7 +95,7 @@ class LogFacts:
 
 @dataclass(slots=True, kw_only=True)
 class LogCheck:
-    """One reading of a log, which adds to `findings` every problem in it.
+    """One reading of a log, which adds every problem to `findings`.
 
     `epochs` are the known leader epochs; `advance` is called with the bytes read so
     far. Entries before byte `start` are ignored.

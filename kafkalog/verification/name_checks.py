@@ -73,7 +73,7 @@ def is_partition_name(name: str) -> bool:
 
 
 def check_directories(root: Path, findings: Findings) -> None:
-    """Add each directory in a log directory that keeps a broker from starting."""
+    """Add a problem for each directory that keeps a broker from starting."""
     for entry in sorted(root.iterdir()):
         if entry.name == REMOTE_INDEXES or is_partition_name(entry.name):
             continue
@@ -128,7 +128,7 @@ def check_topic_id(
         ).topic_id
     except FileNotFoundError:
         found = None
-    except KafkaLogError:  # a problem of its own
+    except KafkaLogError:  # is reported separately
         return
     expected = ids.get(name.topic)
     if expected is not None and found == expected:

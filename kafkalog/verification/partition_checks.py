@@ -328,7 +328,8 @@ class PartitionCheck:
             log=file,
             live=name.suffix is None,
             limits=segment.limits,
-            epochs=self.epochs,
+            # A truncation marks segments deleted, and removes their epochs.
+            epochs=NO_EPOCHS if name.suffix == "deleted" else self.epochs,
             snapshots={} if name.suffix else self.snapshots,
             active=name.suffix is None and name.base_offset == max(live),
             clean=self.surroundings.clean,

@@ -88,7 +88,7 @@ BOOTSTRAP: Final = "bootstrap.checkpoint"
 SUFFIXES: Final = (".deleted", ".cleaned", ".swap", ".part", ".tmp")
 
 Progress = Callable[[int, int], None]
-"""Called with the bytes verified so far, and the bytes of all files."""
+"""Function that is called with the bytes verified so far, and those of all files."""
 
 
 def verify(

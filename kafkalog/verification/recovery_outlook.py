@@ -1,4 +1,4 @@
-"""Predicts the action of a broker on each problem when it starts.
+"""Prediction of a broker's action on each problem when it starts.
 
 Nothing is changed. The prediction follows from file names, checkpoints and the
 problems. Which segments recovery reads depends on the clean shutdown marker and the
@@ -110,7 +110,7 @@ def _with(problem: Problem, recovery: Recovery, position: int | None = None) -> 
 
 
 def _at_root(problem: Problem) -> Problem:
-    """Return the action on a problem that is in no partition, such as a checkpoint.
+    """Return the action on a problem outside of partitions, such as in a checkpoint.
 
     An offset checkpoint that cannot be parsed fails the log directory. A broker without
     another one stops. A negative offset is replaced by the nearest valid one.
@@ -319,7 +319,8 @@ class PartitionOutlook:
             refused = RecoveryEffect(Recovery.REFUSE, self.framed.position)
             self.effects[self.bases[-1]] = refused
         for base in self.unflushed:
-            # A segment without an index is truncated before recovery: whole by then.
+            # A segment without an index is truncated before recovery, so it is
+            # complete.
             if base in self.without_index or base not in self.effects:
                 continue
             if self.effects[base].recovery == Recovery.TRUNCATE:

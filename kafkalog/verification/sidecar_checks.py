@@ -1,9 +1,9 @@
 """Checks of the small files of a log: snapshots, checkpoints, properties.
 
 A file that cannot be parsed is an error: a broker refuses it too, or, worse, continues
-without it. Offsets past the end of a log have the severity of what a broker does about
-them when it starts: it lowers a recovery point, a high watermark or a cleaner offset
-(warning), and it deletes a log that ends before its log start offset (error).
+without it. The severity of an offset past the end of a log depends on what a broker
+does about it when it starts: it lowers a recovery point, a high watermark or a cleaner
+offset (warning), and it deletes a log that ends before its log start offset (error).
 
 Source: ``LogLoader.java``, ``LogManager.scala``, ``ProducerStateManager.java``.
 """

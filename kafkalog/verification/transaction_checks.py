@@ -7,7 +7,7 @@ A reader that skips aborted records relies on three fields of an entry:
                         the producer's earlier transactions has it or a higher one
     last_stable_offset  no other transaction was open from a lower offset
 
-It also relies on there being an entry for each abort that has records. Compaction may
+There must also be an entry for each abort that has records. Compaction may
 have removed records, so these are bounds, not equalities.
 
 Source: ``TransactionIndex.java``, ``ProducerStateManager.java``,

@@ -61,7 +61,7 @@ class Cause(StrEnum):
 
 
 class Severity(StrEnum):
-    """Whether a problem would mislead a reader (error) or not (warning)."""
+    """Severity of a problem: an error misleads a reader, a warning does not."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -91,17 +91,17 @@ class Problem:
     path : str
         The file, relative to the path verified.
     position : int or None
-        The byte of the file at which the problem begins; None where it has none.
+        The byte of the file at which the problem begins; None if it has no position.
     offset : int or None
-        The first offset that the problem affects; None where it affects none.
+        The first offset that the problem affects; None if it affects none.
     cause : Cause
         The kind of problem, one of a closed list.
     severity : Severity
         ``error`` if it would mislead a reader or costs records, else ``warning``.
     message : str
-        What was expected and what was found.
+        Description of the problem, with what was expected and what was found.
     recovery : Recovery
-        What a broker does about it when it starts.
+        The action of a broker on the problem when it starts.
     recovery_position : int or None
         The byte at which a broker truncates the file, if it does.
     last_offset : int or None
@@ -110,7 +110,8 @@ class Problem:
         The first and last of the offsets that can be read now and are lost when a
         broker starts; None where none are.
     lost_records, lost_segments : int
-        How many records, and whole segments after this one, are lost with them.
+        Number of records, and of whole segments after this one, that are lost with
+        them.
 
     Examples
     --------

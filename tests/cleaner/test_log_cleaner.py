@@ -16,7 +16,7 @@ from kafkalog.errors import (
     LogStateError,
 )
 from kafkalog.storage.checkpoint_file import CLEANED_TO, read_offsets
-from kafkalog.testing import ManualClock, ManualScheduler, open_log
+from kafkalog.testing import ManualClock, ManualScheduler, TracingDisk, open_log
 
 NOW_MS = 1_700_000_000_000
 COMPACT = LogConfig(cleanup_policy="compact", internal_segment_bytes=1000)
@@ -291,3 +291,28 @@ def test_compaction_with_appends_in_another_thread_loses_nothing(tmp_path):
                 last |= dict(zip(keys, records.offset.tolist(), strict=True))
         assert last == {b"key %d" % one: 590 + one for one in range(10)}
     assert kafkalog.verify(tmp_path).ok
+
+
+@pytest.mark.parametrize("fails", ["cleaner-offset-checkpoint.tmp", ".log.cleaned"])
+def test_a_failing_disk_closes_the_log_and_ends_the_round(tmp_path, fails):
+    class Failing(TracingDisk):
+        def fails(self):
+            effect, name, *_ = self.calls[-1]
+            return effect == "write" and name.endswith(fails)
+
+    clock = ManualClock(NOW_MS)
+    log = open_log(
+        tmp_path / "a-0",
+        COMPACT,
+        clean=True,
+        clock=clock,
+        scheduler=ManualScheduler(clock),
+        disk=Failing(),
+    )
+    fill(log, 20)
+    cleaner = LogCleaner({("a", 0): log})
+    cleaner.work()
+    assert isinstance(log.runtime.failure, OSError)
+    assert cleaner.clean_filthiest() is None
+    cleaner.close()
+    log.abandon()

@@ -25,6 +25,7 @@ pytestmark = pytest.mark.interop
 HERE = Path(__file__).parent
 BUILD = HERE.parents[1] / "build" / "oracle"
 COUNT = 200
+COMPACTIONS = 80
 STEPS = 50
 THEMES = [theme for theme in make_scenarios.WEIGHTS if theme != "compaction"]
 
@@ -46,6 +47,11 @@ def today(tmp_path_factory):
     drawn, prepared = root / "drawn", root / "prepared"
     seed = datetime.date.today().toordinal()
     make_scenarios.write(seed, COUNT, THEMES, STEPS, drawn)
+    make_scenarios.write(seed, COMPACTIONS, ["compaction"], STEPS, drawn)
+    for path in drawn.glob("*.jsonl"):
+        # Compressors of other libraries make other bytes.
+        if json.loads(path.read_text().split("\n", 1)[0])["compare"] == "content":
+            path.unlink()
     kafka("prepare-all", drawn, prepared)
     kafka("play-all", prepared, root / "expected")
     return root
@@ -65,7 +71,7 @@ def test_new_scenarios_end_as_in_kafka(today, tmp_path):
 
 def test_new_scenarios_end_the_same_with_appends_in_one_call(today, tmp_path):
     scenarios = sorted((today / "prepared").glob("*.jsonl"))
-    assert len(scenarios) == COUNT
+    assert len(scenarios) > COUNT
     differing = []
     for scenario in scenarios:
         name, report = scenario.stem, Report(5)

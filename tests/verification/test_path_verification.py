@@ -8,14 +8,17 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from kafkalog import LogConfig
 from kafkalog.cli.main import group
 from kafkalog.codecs.checksum import crc32c
 from kafkalog.errors import NotALogDirectoryError
 from kafkalog.formats.checkpoint import format_offsets
+from kafkalog.testing import ManualClock, ManualScheduler, open_log
 from kafkalog.verification import partition_checks, segment_checks
 from kafkalog.verification.path_verification import verify
 from kafkalog.verification.verification_report import Cause, Severity
 from tests import golden_data
+from tests.log import writing
 from tests.manager.partitions import batch, write_partition
 
 FIRST, SECOND = f"{0:020d}.log", f"{6:020d}.log"
@@ -271,6 +274,19 @@ def test_problems_of_incomplete_files_are_warnings_and_deleted_files_are_checked
         ("crc", "warning", f"{FIRST}.cleaned", 0, 0),
         ("crc", "error", f"{FIRST}.deleted", 0, 0),
     ]
+
+
+def test_a_segment_that_a_truncation_marked_deleted_may_have_other_epochs(tmp_path):
+    config = LogConfig(internal_segment_bytes=200, retention_ms=-1)
+    scheduler = ManualScheduler(ManualClock(0))
+    with open_log(tmp_path / "t-0", config, scheduler=scheduler) as log:
+        for epoch, truncated_to in [(1, 2), (4, 3), (6, None)]:
+            while log.log_end_offset < 6:
+                log.append(writing.batch(), leader_epoch=epoch)
+            if truncated_to is not None:
+                log.truncate_to(truncated_to)
+    assert list(tmp_path.rglob("*.log.deleted"))
+    assert "leader_epoch" not in {cause for cause, *_ in found(tmp_path)}
 
 
 def test_a_snapshot_with_later_offsets_is_an_error(partition):

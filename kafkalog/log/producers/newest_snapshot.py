@@ -1,6 +1,6 @@
 """Reading of the newest producer snapshot at or below an offset.
 
-Apart from the other modules, so that a scan imports nothing else about producers.
+This is a separate module so that a scan imports nothing else about producers.
 
 Source: ``ProducerStateManager.java``.
 """

@@ -139,7 +139,7 @@ class ProducerStateEntry:
     def find_duplicate(
         self, producer_epoch: int, base_sequence: int, last_sequence: int
     ) -> BatchMetadata | None:
-        """Return the one of the last five batches with these sequences, or None."""
+        """Return the batch with these sequences among the last five, or None."""
         if producer_epoch != self.producer_epoch:
             return None
         for batch in self.batches:

@@ -145,7 +145,7 @@ class ProducerUpdates:
         )
 
     def _check_verification(self, row: OwnedBatch) -> None:
-        """Let a transaction begin only with the guard of its verification."""
+        """Raise if a transaction begins without the guard of its verification."""
         producer_id, epoch, attributes = row[4], row[5], row[7]
         producers = self._producers
         if not attributes & TRANSACTIONAL_FLAG:

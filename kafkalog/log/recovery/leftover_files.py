@@ -43,7 +43,7 @@ Listing = Mapping[str, set[str]]
 """Names of the files in a directory by suffix, from the last dot on."""
 
 NextOffset = Callable[[int], int]
-"""Returns the offset after the last one of the ``.log.swap`` at a base offset."""
+"""Function that returns the end offset of the ``.log.swap`` at a base offset."""
 
 
 def clear_leftovers(
