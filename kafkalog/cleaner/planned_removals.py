@@ -41,7 +41,7 @@ from kafkalog.cleaner.removal_report import (
 )
 from kafkalog.cleaner.retention_decision import Fate
 from kafkalog.config import BrokerConfig, LogConfig
-from kafkalog.errors import LocatedError
+from kafkalog.errors import KafkaLogError, LocatedError
 from kafkalog.formats.layout import CONTROL_FLAG
 from kafkalog.formats.timestamps import as_ms
 from kafkalog.log.clock import ONCE, Task, Work
@@ -123,7 +123,7 @@ def whatif(
         If `path` is neither a partition nor a log directory.
     ConfigError
         If a setting is unknown or invalid.
-    CorruptRecordError, InvalidRecordError
+    CorruptRecordError
         If a batch that would be compacted cannot be read.
 
     Examples
@@ -308,6 +308,13 @@ def _plan_on_copy(facts: PartitionFacts, now_ms: int) -> Iterator[Removal]:
             if isinstance(error.path, Path) and error.path.parent == directory:
                 error.path = facts.directory / error.path.name
             raise
+        except KafkaLogError as error:
+            if not isinstance(error.__cause__, LocatedError):
+                raise
+            corrupt = error.__cause__
+            if corrupt.path is None:
+                corrupt = corrupt.located(facts.directory)
+            raise corrupt from None
     return tally.removals()
 
 
