@@ -40,8 +40,8 @@ from kafkalog.cleaner.removal_report import (
     SettingsUsed,
 )
 from kafkalog.cleaner.retention_decision import Fate
-from kafkalog.config import LogConfig
-from kafkalog.errors import LocatedError
+from kafkalog.config import BrokerConfig, LogConfig
+from kafkalog.errors import KafkaLogError, LocatedError
 from kafkalog.formats.layout import CONTROL_FLAG
 from kafkalog.formats.timestamps import as_ms
 from kafkalog.log.clock import ONCE, Task, Work
@@ -85,6 +85,7 @@ def whatif(
     topics: Sequence[str] = (),
     partitions: Sequence[int] = (),
     at: int | datetime | None = None,
+    broker: BrokerConfig | None = None,
 ) -> RemovalReport:
     """Return what retention and compaction would remove from the logs under a path.
 
@@ -105,6 +106,9 @@ def whatif(
         Names and numbers, of those to report; by default all.
     at : int or datetime, optional
         The time for which to report, in ms since 1970; by default now.
+    broker : BrokerConfig, optional
+        The settings in the broker's ``server.properties``. Without them, nothing is
+        removed by a ``retention.ms`` or ``retention.bytes`` that may be set there.
 
     Returns
     -------
@@ -119,7 +123,7 @@ def whatif(
         If `path` is neither a partition nor a log directory.
     ConfigError
         If a setting is unknown or invalid.
-    CorruptRecordError, InvalidRecordError
+    CorruptRecordError
         If a batch that would be compacted cannot be read.
 
     Examples
@@ -130,6 +134,7 @@ def whatif(
     ...         for value in (b"old", b"new"):
     ...             _ = log.append_records({"key": [b"k"], "value": [value]})
     ...             _ = log.roll()
+    ...         _ = log.update_high_watermark(log.log_end_offset)
     ...     report = kafkalog.whatif(root, {"cleanup.policy": "compact"})
     ...     [(removal.segment, removal.records) for removal in report.removals]
     [('00000000000000000000.log', 1)]
@@ -143,7 +148,7 @@ def whatif(
         local_path(path).absolute(), topics, partitions
     ):
         parent = directory.parent
-        known.setdefault(parent, TopicSettings([parent], None, None, None))
+        known.setdefault(parent, TopicSettings([parent], None, None, broker))
         found = find_settings(known[parent], directory, name[0], changes)
         used[name[0]] = SettingsUsed(name[0], found.source, found.unknown)
         facts = read_facts(directory, name, found)
@@ -303,6 +308,13 @@ def _plan_on_copy(facts: PartitionFacts, now_ms: int) -> Iterator[Removal]:
             if isinstance(error.path, Path) and error.path.parent == directory:
                 error.path = facts.directory / error.path.name
             raise
+        except KafkaLogError as error:
+            if not isinstance(error.__cause__, LocatedError):
+                raise
+            corrupt = error.__cause__
+            if corrupt.path is None:
+                corrupt = corrupt.located(facts.directory)
+            raise corrupt from None
     return tally.removals()
 
 

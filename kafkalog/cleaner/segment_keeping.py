@@ -32,6 +32,7 @@ from kafkalog.cleaner.removal_report import (
     RemovalCause,
     SettingsUsed,
 )
+from kafkalog.config import BrokerConfig
 from kafkalog.errors import LogArgumentError
 from kafkalog.formats.timestamps import as_ms
 from kafkalog.log.log import find_stable
@@ -50,7 +51,12 @@ from kafkalog.storage.file_names import SegmentFile, parse_file_name
 from kafkalog.storage.location import local_path
 
 
-def why(segment: str | Path, *, at: int | datetime | None = None) -> KeepReport:
+def why(
+    segment: str | Path,
+    *,
+    at: int | datetime | None = None,
+    broker: BrokerConfig | None = None,
+) -> KeepReport:
     """Return the rules that keep a segment, or that remove it.
 
     Nothing is changed. With ``compact`` in ``cleanup.policy``, the rules that keep the
@@ -63,6 +69,8 @@ def why(segment: str | Path, *, at: int | datetime | None = None) -> KeepReport:
         partition.
     at : int or datetime, optional
         The time for which to report, in ms since 1970; by default now.
+    broker : BrokerConfig, optional
+        The settings in the broker's ``server.properties``.
 
     Returns
     -------
@@ -84,6 +92,7 @@ def why(segment: str | Path, *, at: int | datetime | None = None) -> KeepReport:
     >>> with tempfile.TemporaryDirectory() as root:
     ...     with kafkalog.open(f"{root}/orders-0", "a") as log:
     ...         _ = log.append_records({"value": [b"1"]})
+    ...         _ = log.update_high_watermark(log.log_end_offset)
     ...     report = kafkalog.why(f"{root}/orders-0/00000000000000000000.log")
     ...     report.kept, [str(reason.rule) for reason in report.because]
     (True, ['retention.ms', 'retention.bytes'])
@@ -93,7 +102,7 @@ def why(segment: str | Path, *, at: int | datetime | None = None) -> KeepReport:
     file = _segment_file(path)
     directory = path.parent
     name = partition_name(directory)
-    topics = TopicSettings([directory.parent], None, None, None)
+    topics = TopicSettings([directory.parent], None, None, broker)
     settings = find_settings(topics, directory, name[0], {})
     used = SettingsUsed(name[0], settings.source, settings.unknown)
     if file.suffix == "deleted":

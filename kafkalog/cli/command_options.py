@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from kafkalog.config import BrokerConfig
     from kafkalog.decoding.read_policy import Isolation, OnCorruption
     from kafkalog.query.scan import Progress, Scan
     from kafkalog.query.tailing import SourceBounds
@@ -246,6 +247,22 @@ COMPRESSION: Final = (
     ),
 )
 
+RETENTION: Final = (
+    click.option(
+        "--at",
+        type=read_time,
+        metavar="TIME",
+        help="Report for this time instead of now: milliseconds since 1970, or ISO "
+        "8601 with a time zone.",
+    ),
+    click.option(
+        "--server-properties",
+        type=LocalPath(),
+        metavar="FILE",
+        help="The broker's server.properties, which may set retention.",
+    ),
+)
+
 PRINTING: Final = (
     click.option(
         "--format",
@@ -325,6 +342,21 @@ def paths_argument(function: Function) -> Function:
 def selection_options(function: Function) -> Function:
     """Add ``--topic`` and ``--partition``, as `topics` and `partitions`."""
     return _with(SELECTION, function)
+
+
+def retention_options(function: Function) -> Function:
+    """Add ``--at`` and ``--server-properties``, as `at` and `server_properties`."""
+    return _with(RETENTION, function)
+
+
+def read_broker(path: Path | None) -> BrokerConfig | None:
+    """Return the settings in a ``server.properties``; None without a path."""
+    from kafkalog.config import BrokerConfig
+    from kafkalog.storage.properties_file import read_properties
+
+    if path is None:
+        return None
+    return BrokerConfig.from_properties(read_properties(path), ignore_unknown=True)
 
 
 def format_options(function: Function) -> Function:

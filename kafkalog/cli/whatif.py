@@ -14,7 +14,8 @@ from kafkalog.cli.command_options import (
     LocalPath,
     examples,
     format_options,
-    read_time,
+    read_broker,
+    retention_options,
     selection_options,
 )
 from kafkalog.cli.command_output import TableField
@@ -42,20 +43,13 @@ SOURCES: Final = {
     "whatif",
     epilog=examples(
         "kafkalog whatif /var/lib/kafka/data retention.ms=3600000 --topic orders.none",
-        "kafkalog whatif /var/lib/kafka/data/state.none-0 cleanup.policy=compact "
-        "min.cleanable.dirty.ratio=0",
+        "kafkalog whatif /var/lib/kafka/data/orders.none-0 cleanup.policy=compact",
     ),
 )
 @click.argument("path", type=LocalPath())
 @click.argument("settings", metavar="[NAME=VALUE]...", nargs=-1)
 @selection_options
-@click.option(
-    "--at",
-    type=read_time,
-    metavar="TIME",
-    help="Report for this time instead of now: milliseconds since 1970, or ISO 8601 "
-    "with a time zone.",
-)
+@retention_options
 @format_options
 def command(
     path: Path,
@@ -63,6 +57,7 @@ def command(
     topics: tuple[str, ...],
     partitions: tuple[int, ...],
     at: int | datetime | None,
+    server_properties: Path | None,
     form: str | None,
     no_color: bool,
 ) -> None:
@@ -84,7 +79,12 @@ def command(
     from kafkalog.cleaner.planned_removals import whatif
 
     report = whatif(
-        path, _settings_of(settings), topics=topics, partitions=partitions, at=at
+        path,
+        _settings_of(settings),
+        topics=topics,
+        partitions=partitions,
+        at=at,
+        broker=read_broker(server_properties),
     )
     report_settings(report.settings)
     rows = [removal.as_dict() for removal in report.removals]
@@ -104,10 +104,14 @@ def _settings_of(texts: Iterable[str]) -> dict[str, str]:
 
 def report_settings(used: Iterable[SettingsUsed]) -> None:
     """Print the origin of the settings on standard error, a line for each."""
+    from kafkalog.log.topic_settings import PASS_PROPERTIES
+
     topics: dict[tuple[str, str | None], list[str]] = {}
     for each in used:
         topics.setdefault((each.source, each.unknown), []).append(each.topic)
     for (source, unknown), names in topics.items():
+        if unknown == PASS_PROPERTIES:
+            unknown = "without retention.ms; it may be in --server-properties"
         reason = "" if unknown is None else f" ({unknown})"
         text = f"settings of {', '.join(names)}: {SOURCES[source]}{reason}"
         click.echo(terminal.escape(text), err=True)

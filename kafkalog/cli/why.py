@@ -14,7 +14,8 @@ from kafkalog.cli.command_options import (
     LocalPath,
     examples,
     format_options,
-    read_time,
+    read_broker,
+    retention_options,
 )
 from kafkalog.cli.command_output import TableField
 from kafkalog.cli.whatif import report_settings
@@ -38,16 +39,14 @@ FIELDS: Final = (
     ),
 )
 @click.argument("segment", type=LocalPath())
-@click.option(
-    "--at",
-    type=read_time,
-    metavar="TIME",
-    help="Report for this time instead of now: milliseconds since 1970, or ISO 8601 "
-    "with a time zone.",
-)
+@retention_options
 @format_options
 def command(
-    segment: Path, at: int | datetime | None, form: str | None, no_color: bool
+    segment: Path,
+    at: int | datetime | None,
+    server_properties: Path | None,
+    form: str | None,
+    no_color: bool,
 ) -> None:
     """Print which rules keep a segment, or remove it.
 
@@ -63,7 +62,7 @@ def command(
     """
     from kafkalog.cleaner.segment_keeping import why
 
-    report = why(segment, at=at)
+    report = why(segment, at=at, broker=read_broker(server_properties))
     report_settings([report.settings])
     form = command_output.chosen_format(form)
     rows = [report.as_dict()]

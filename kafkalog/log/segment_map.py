@@ -90,11 +90,6 @@ class SegmentMap:
         """The segment with the lowest base offset."""
         return self._at(self._bases[0])
 
-    @property
-    def size_in_bytes(self) -> int:
-        """The size of all ``.log`` files."""
-        return sum(segment.size for segment in self)
-
     def floor(self, offset: int) -> GrowingSegment | None:
         """Return the segment with the greatest base at or below `offset`."""
         place = bisect_right(self._bases, offset)

@@ -269,6 +269,16 @@ def test_a_corrupt_batch_that_would_be_compacted_is_reported_with_its_file(order
     assert str(file) in ran.stderr
 
 
+def test_a_corrupt_record_that_would_be_compacted_is_damage(orders):
+    file = orders / "orders-0" / FIRST
+    data = bytearray(file.read_bytes())
+    data[61] = 0x7F  # the length of the first record
+    file.write_bytes(data)
+    ran = call("whatif", orders, "cleanup.policy=compact")
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert str(file.parent) in ran.stderr
+
+
 def test_a_corrupt_segment_is_deleted_like_any_other(orders):
     file = orders / "orders-0" / FIRST
     file.write_bytes(file.read_bytes()[:-3] + b"???")

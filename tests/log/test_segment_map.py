@@ -34,7 +34,7 @@ def test_segments_are_in_the_order_of_their_bases(added, removed):
     left = sorted(set(added) - set(removed))
     assert bases_of(segments) == segments.base_offsets == left
     assert len(segments) == len(left)
-    assert segments.size_in_bytes == sum(left)
+    assert sum(segment.size for segment in segments) == sum(left)
     if left:
         assert segments.first.base_offset == left[0]
         assert segments.active.base_offset == left[-1]
