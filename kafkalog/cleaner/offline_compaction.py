@@ -152,6 +152,7 @@ def compact(
     >>> with tempfile.TemporaryDirectory() as root:
     ...     with kafkalog.open(f"{root}/state-0", "a") as log:
     ...         _ = log.append_records({"key": [b"k", b"k"], "value": [b"old", b"new"]})
+    ...         _ = log.update_high_watermark(log.log_end_offset)
     ...     [report] = kafkalog.compact(f"{root}/state-0")
     ...     report.records_before, report.records_after
     (2, 1)

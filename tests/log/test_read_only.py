@@ -27,8 +27,13 @@ def methods(kind):
     }
 
 
-READING = {"close", "read", "offsets_for_times", "producer_states"} | {
-    "aborted_transactions"
+READING = {
+    "aborted_transactions",
+    "close",
+    "offsets_for_times",
+    "producer_states",
+    "read",
+    "send_to",
 }
 CHANGING = sorted(methods(WritableLog) - READING - WRITABLE_ONLY)
 
