@@ -218,6 +218,21 @@ def test_a_removal_is_a_json_object_and_the_settings_are_on_standard_error(order
     assert FIRST in table.stdout
 
 
+def test_the_retention_of_a_broker_is_in_its_properties(tmp_path):
+    properties = tmp_path / "server.properties"
+    properties.write_text("log.retention.hours=1\n")
+    orders = golden_data.logs("k431-clean") / "orders.none-0"
+    unset = call("whatif", orders)
+    assert unset.stdout == ""
+    assert "it may be in --server-properties" in unset.stderr
+    ran = call("whatif", orders, "--server-properties", properties)
+    assert {row["removed_by"] for row in objects(ran.stdout)} == {"retention.ms"}
+    assert ran.stderr == "settings of orders.none: the cluster's metadata log\n"
+    segment = orders / FIRST
+    [why] = objects(call("why", segment, "--server-properties", properties).stdout)
+    assert not why["kept"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
