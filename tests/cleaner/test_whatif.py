@@ -269,6 +269,12 @@ def test_a_file_that_is_no_segment_is_refused(orders, suffix):
         kafkalog.why(file)
 
 
+def test_nothing_is_removed_from_the_metadata_log():
+    path = golden_data.logs("k431-clean") / "__cluster_metadata-0"
+    changes = {"retention.ms": 0, "cleanup.policy": "compact,delete"}
+    assert kafkalog.whatif(path, changes).removals == ()
+
+
 def test_an_empty_partition_has_no_removals(tmp_path):
     (tmp_path / "orders-0").mkdir()
     assert kafkalog.whatif(tmp_path).removals == ()
