@@ -147,13 +147,13 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         if name in _MODULES:
-            found = getattr(import_module(f"kafkalog.{_MODULES[name]}"), name)
+            value = getattr(import_module(f"kafkalog.{_MODULES[name]}"), name)
         elif name in errors.__all__:
-            found = getattr(errors, name)
+            value = getattr(errors, name)
         else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        globals()[name] = found
-        return found
+        globals()[name] = value
+        return value
 
     def __dir__() -> list[str]:
         kept = {name for name in globals() if name[:2] == name[-2:] == "__"}

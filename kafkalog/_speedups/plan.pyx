@@ -51,7 +51,7 @@ cdef struct Entries:
 
 
 cdef packed struct Sequence:
-    # A producer without an open transaction: `log.producer_updates.SEQUENCE`.
+    # A producer without an open transaction: `log.producers.producer_updates.SEQUENCE`.
     int64_t producer_id
     int64_t least            # a sequence below it may be a duplicate
     int32_t last             # of the producer's last batch
@@ -123,7 +123,7 @@ def is_next_sequence(int64_t sequence, int64_t last):
 cdef inline bint take_sequence(
     const Batch* batch, Sequence* sequences, Py_ssize_t count
 ) noexcept nogil:
-    # Whether the batch is its producer's next one, outside of transactions.
+    # Return whether the batch is its producer's next one, outside of transactions.
     cdef int64_t delta = batch.last_offset - batch.base_offset
     cdef Py_ssize_t i
     if batch.attributes & (TRANSACTIONAL | CONTROL):

@@ -46,8 +46,8 @@ class LocalPath(click.Path):
 
 def refuse_url(text: str) -> None:
     """Raise `click.UsageError` for a URL; the message shows only its scheme."""
-    if found := URL.match(text):
-        reason = f"{found[1]}:// URLs are not supported on the command line"
+    if match := URL.match(text):
+        reason = f"{match[1]}:// URLs are not supported on the command line"
         raise click.UsageError(reason)
 
 
@@ -113,7 +113,7 @@ def complete_partitions(
 ) -> list[str]:
     """Return the partition numbers below the paths given so far."""
     numbers = sorted({name.partition for name in _partitions(context)})
-    return [str(each) for each in numbers if str(each).startswith(incomplete)]
+    return [str(number) for number in numbers if str(number).startswith(incomplete)]
 
 
 def complete_columns(

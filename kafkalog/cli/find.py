@@ -140,18 +140,18 @@ def command(
     scan = options.scan(paths)
     first = timestamp is not None
     places = locate_records(scan, _condition(**filters), first=first)
-    found = 0
+    count = 0
 
     def counted() -> Iterator[command_output.Row]:
-        nonlocal found
+        nonlocal count
         for place in islice(places, limit):
-            found += 1
+            count += 1
             yield _row(place)
 
     command_output.print_rows(
         counted(), FIELDS, command_output.chosen_format(form), no_color=no_color
     )
-    if not found:
+    if not count:
         exits.print_error(
             f"no record found, partitions and files searched: {len(scan.sources)}"
         )
@@ -168,8 +168,8 @@ def _report_control_record(
         return
     whole = replace(options, columns=("is_control",), control_records=True)
     if any(records.is_control.any() for records in whole.scan(paths).chunks()):
-        found = f"the record at offset {offset} is a control record"
-        exits.print_error(f"{found}: --control-records includes it")
+        message = f"the record at offset {offset} is a control record"
+        exits.print_error(f"{message}: --control-records includes it")
 
 
 def _narrowed(

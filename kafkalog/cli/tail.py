@@ -113,11 +113,11 @@ def _show(
     follower: Follower, printer: command_output.RecordPrinter, *, first: bool = False
 ) -> None:
     """Print what one poll for new records returns, at once."""
-    for found in follower.first_poll() if first else follower.poll():
-        if isinstance(found, str):
-            exits.print_error(found)
+    for item in follower.first_poll() if first else follower.poll():
+        if isinstance(item, str):
+            exits.print_error(item)
         else:
-            printer.show(found)
+            printer.show(item)
     printer.flush()
     sys.stdout.flush()
 

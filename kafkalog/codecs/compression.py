@@ -84,10 +84,10 @@ def decompressor(codec: int, magic: int) -> Decompress:
             raise CorruptRecordError(reason)
         if codec == Codec.LZ4 and magic == 0:
             return functools.partial(lz4_frames.decompress, checked=False)
-    found = _DECOMPRESS.get(codec)
-    if found is None:
+    decompress_stream = _DECOMPRESS.get(codec)
+    if decompress_stream is None:
         raise UnsupportedFormatError(f"compression type {codec}, expected 0 to 4")
-    return found
+    return decompress_stream
 
 
 def _uncompressed(data: bytes | memoryview, limit: int) -> list[bytes]:

@@ -81,8 +81,8 @@ def _joined(data: bytes | memoryview, position: int) -> int:
     """Return where the blocks continue after a second header at `position`."""
     header = data[position : position + _HEADER_BYTES]
     if len(header) < _HEADER_BYTES or header[:8] != _MAGIC:
-        found = bytes(header).hex()
-        reason = f"snappy header {found}, expected {_HEADER_BYTES} bytes of one"
+        header_hex = bytes(header).hex()
+        reason = f"snappy header {header_hex}, expected {_HEADER_BYTES} bytes of one"
         raise CorruptRecordError(reason, position=position)
     return position + _HEADER_BYTES
 

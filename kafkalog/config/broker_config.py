@@ -270,8 +270,12 @@ class BrokerConfig(Settings):
         defaults = BrokerConfig().values()
         for layer in layers:
             for names in SYNONYMS.values():
-                if found := {name: layer[name] for name in names if name in layer}:
-                    values |= {name: defaults[name] for name in names} | found
+                if settings_in_layer := {
+                    name: layer[name] for name in names if name in layer
+                }:
+                    values |= {
+                        name: defaults[name] for name in names
+                    } | settings_in_layer
         return self.from_properties(values)
 
     def conflicts(self) -> Iterator[Conflict]:
@@ -317,13 +321,13 @@ class BrokerConfig(Settings):
             ("segment.jitter.ms", 0, "must be greater than or equal to 0"),
             ("flush.ms", 0, "must be greater than or equal to 0"),
         ):
-            name, found = self._synonym_of(topic_name)
-            if found < least:
+            name, value = self._synonym_of(topic_name)
+            if value < least:
                 yield Conflict(
-                    f"{name} {expected}, found {found}", SYNONYMS[topic_name]
+                    f"{name} {expected}, found {value}", SYNONYMS[topic_name]
                 )
-        name, found = self._synonym_of("retention.ms")
-        if found == 0:
+        name, value = self._synonym_of("retention.ms")
+        if value == 0:
             expected = "must be unlimited (-1) or, greater than or equal to 1"
             yield Conflict(f"{name} {expected}, found 0", SYNONYMS["retention.ms"])
 
@@ -334,7 +338,9 @@ class BrokerConfig(Settings):
             if len(cordoned) > 1:
                 reason = "must not contain other values when it contains *"
                 yield Conflict(f"{names[0]} {reason}: {','.join(cordoned)}", names)
-        elif missing := [each for each in cordoned if each not in self.log_directories]:
+        elif missing := [
+            directory for directory in cordoned if directory not in self.log_directories
+        ]:
             reason = "must be present in log.dirs or log.dir. Missing entries"
             yield Conflict(
                 f"All entries in {names[0]} {reason}: {', '.join(missing)}", names
@@ -348,7 +354,9 @@ class BrokerConfig(Settings):
         """Return the broker's name that determines a topic setting, and its value."""
         *names, last = SYNONYMS[topic_name]
         is_set = (
-            each for each in names if getattr(self, attribute_of(each)) is not None
+            synonym
+            for synonym in names
+            if getattr(self, attribute_of(synonym)) is not None
         )
         name = next(is_set, last)  # the last has a default
         value = getattr(self, attribute_of(name))

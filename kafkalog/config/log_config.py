@@ -275,10 +275,10 @@ def local_retention_conflicts(
     names = (f"local.retention.{unit}", f"retention.{unit}")
     if retention < 0 or local == AS_RETENTION:
         return
-    found = f"Invalid value {local} for configuration {names[0]}"
+    prefix = f"Invalid value {local} for configuration {names[0]}"
     if local == -1:
         reason = f"Value must not be -1 as {names[1]} value is set as {retention}"
-        yield Conflict(f"{found}: {reason}", names)
+        yield Conflict(f"{prefix}: {reason}", names)
     if local > retention:
         reason = f"Value must not be more than {names[1]} property value: {retention}"
-        yield Conflict(f"{found}: {reason}", names)
+        yield Conflict(f"{prefix}: {reason}", names)

@@ -166,10 +166,12 @@ def parse_value(kind: Kind, value: object) -> Any:
             return _PARSERS[kind](str(value))
         case Kind.DOUBLE, int() | float():
             return float(value)
-        case Kind.LIST, [*elements] if all(isinstance(each, str) for each in elements):
+        case Kind.LIST, [*elements] if all(
+            isinstance(element, str) for element in elements
+        ):
             return tuple(elements)
-    found = "null" if value is None else f"a {type(value).__name__}"
-    raise ValueError(f"Expected value to be {_NAMES[kind]}, but it was {found}")
+    kind_of_value = "null" if value is None else f"a {type(value).__name__}"
+    raise ValueError(f"Expected value to be {_NAMES[kind]}, but it was {kind_of_value}")
 
 
 def _boolean(text: str) -> bool:

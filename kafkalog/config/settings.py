@@ -94,11 +94,15 @@ def settings_of(group: type[Settings]) -> dict[str, Setting]:
 
 @cache
 def _settings_in(declared: tuple[Field[Any], ...]) -> dict[str, Setting]:
-    found = [
-        Setting(name=each.name.replace("_", "."), default=each.default, **each.metadata)
-        for each in declared
+    settings = [
+        Setting(
+            name=setting_field.name.replace("_", "."),
+            default=setting_field.default,
+            **setting_field.metadata,
+        )
+        for setting_field in declared
     ]
-    return {each.name: each for each in found}
+    return {setting_field.name: setting_field for setting_field in settings}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,12 +118,12 @@ class Settings:
     def __post_init__(self) -> None:
         """Parse all values; raise one error for all faults."""
         faults: dict[str, str] = {}
-        for name, each in settings_of(type(self)).items():
+        for name, declared in settings_of(type(self)).items():
             attribute = attribute_of(name)
             try:
-                parsed = each.parse(getattr(self, attribute))
+                parsed = declared.parse(getattr(self, attribute))
             except ConfigError as error:
-                faults[name], parsed = str(error), each.default
+                faults[name], parsed = str(error), declared.default
             object.__setattr__(self, attribute, parsed)
         conflicts = [
             conflict.reason
@@ -239,9 +243,9 @@ class Settings:
         >>> LogConfig().to_properties()["preallocate"]
         'false'
         """
-        found = settings_of(type(self))
+        declared = settings_of(type(self))
         return {
-            name: found[name].text(value)
+            name: declared[name].text(value)
             for name, value in self.values().items()
             if value is not None
         }

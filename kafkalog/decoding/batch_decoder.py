@@ -79,20 +79,20 @@ def find_records(
         good, wrapped = _speedups.check_counts(rows, lengths)
         if good < len(rows):
             error = _count_error(rows[good], int(lengths[good]))
-        found, base_offsets = rows[:good], np.zeros(good, np.int64)
+        valid_rows, base_offsets = rows[:good], np.zeros(good, np.int64)
         if wrapped:
             # A copy: after an error the following batches are measured again.
-            found = found.copy()
-            wrong = _measure(data, found, starts, lengths, base_offsets, before)
+            valid_rows = valid_rows.copy()
+            wrong = _measure(data, valid_rows, starts, lengths, base_offsets, before)
             good, error = wrong or (good, error)
-        found = found[:good]
+        valid_rows = valid_rows[:good]
         counts = np.zeros(good, np.int64)
         places = (starts[:good], lengths[:good], base_offsets[:good])
         status, stop, place, kept = workspace.find(
-            data, found, places, within, counts, check=check
+            data, valid_rows, places, within, counts, check=check
         )
         if status == Status.CHECKSUM:
-            row = found[stop]
+            row = valid_rows[stop]
             start = int(starts[stop]) - RECORD_BATCH_OVERHEAD
             error = crc_error(data, int(row["position"]) - start, row)
             good = stop
@@ -103,7 +103,7 @@ def find_records(
             kept -= int(counts[stop])
         if kept:
             records = workspace.first(kept)
-            yield DecodedRecords(data, found[:good], records, counts[:good])
+            yield DecodedRecords(data, valid_rows[:good], records, counts[:good])
         if error is not None:
             yield error
         if good and before is not None:

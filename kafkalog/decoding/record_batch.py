@@ -261,7 +261,7 @@ class RecordBatch:
 
     def __iter__(self) -> Iterator[Record]:
         """Iterate over the records. The CRC is not verified."""
-        found = decode(
+        results = decode(
             self._data,
             0,
             self._row.copy(),
@@ -270,7 +270,7 @@ class RecordBatch:
             workspace=Workspace(),
             split_large=True,
         )
-        for views in found:
+        for views in results:
             if isinstance(views, LocatedError):
                 raise views
             yield from _records(views, self.timestamp_type)

@@ -179,12 +179,12 @@ class TimeEntries:
 
     def _check(self, time: int, offset: int, position: int, before: int) -> None:
         path = self.index.file.absolute
-        found = self.log.find(position, offset)
-        if found is None or found[1] != offset:
-            last = -1 if found is None else found[1]
+        batch = self.log.find(position, offset)
+        if batch is None or batch[1] != offset:
+            last = -1 if batch is None else batch[1]
             self.report.not_found.add(path, offset, last)
             return
-        greatest = self.log.max_timestamp(found[0])
+        greatest = self.log.max_timestamp(batch[0])
         if greatest != time:
             self.report.timestamp_mismatches.add(path, time, greatest)
         if before >= time:

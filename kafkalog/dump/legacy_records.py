@@ -172,7 +172,7 @@ def _inner(wrapper: Message) -> list[Message]:
     clock = None
     if wrapper.magic == 1 and wrapper.attributes & LOG_APPEND_TIME_FLAG:
         clock = wrapper.timestamp
-    found: list[Message] = []
+    messages: list[Message] = []
     at = 0
     while len(content) - at >= LOG_OVERHEAD:
         offset, size = _ENTRY.unpack_from(content, at)
@@ -185,11 +185,11 @@ def _inner(wrapper: Message) -> list[Message]:
         body = content[at : at + size]
         message = Message(offset, body)
         timed = message.magic == 1
-        found.append(replace(message, clock=clock) if timed else message)
+        messages.append(replace(message, clock=clock) if timed else message)
         at += size
     if stream.fault is not None:
         raise opening_fault(stream)
-    return found
+    return messages
 
 
 def _decompressed(wrapper: Message) -> JavaStream:

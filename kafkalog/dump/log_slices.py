@@ -121,10 +121,10 @@ class SlicedLog(AbstractContextManager["SlicedLog"]):
         batches = self._found
         if batches is None or not batches.has(position):
             batches = self._found = self._read(position)
-        found = batches.find(position, offset)
-        if found is None and batches.cut_at is not None:
+        batch = batches.find(position, offset)
+        if batch is None and batches.cut_at is not None:
             self.batch_at(batches.cut_at, self.source.size, position)
-        return found
+        return batch
 
     def max_timestamp(self, position: int) -> int:
         """Return the greatest timestamp of the records of the batch at `position`."""
@@ -154,12 +154,12 @@ class SlicedLog(AbstractContextManager["SlicedLog"]):
                 if is_cut_header(data, end - position):
                     cut_at = position  # raised when an offset is searched in it
                     break
-                found = self.batch_at(position, end)
-                if found is None:
+                batch = self.batch_at(position, end)
+                if batch is None:
                     break
                 positions.append(np.array([position], np.int64))
-                offsets.append(np.array([found[1]], np.int64))
-                position += found[0]
+                offsets.append(np.array([batch[1]], np.int64))
+                position += batch[0]
         return BatchTable(np.concatenate(positions), np.concatenate(offsets), cut_at)
 
     def __str__(self) -> str:

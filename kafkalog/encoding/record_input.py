@@ -105,8 +105,8 @@ def record_columns(records: RecordsLike, now_ms: int) -> RecordColumns:
                 faults += [f"{name}: {fault}" for fault in error.faults]
     lengths = {name: _rows_of(column) for name, column in columns.items()}
     if len({*lengths.values()}) > 1:
-        found = ", ".join(f"{name} {rows}" for name, rows in lengths.items())
-        faults.append(f"columns of different lengths: {found}")
+        counts = ", ".join(f"{name} {rows}" for name, rows in lengths.items())
+        faults.append(f"columns of different lengths: {counts}")
     if faults:
         raise UnfitRecordsError(*faults)
     rows = lengths.popitem()[1]

@@ -150,7 +150,7 @@ def _fixed_width(
     """Return the cells of a column of one width; one cell if all values are equal."""
     if name in ("codec", "segment"):
         names = records.codecs if name == "codec" else records.segments
-        return _pick([quote(each) for each in names], column)
+        return _pick([quote(name_of_code) for name_of_code in names], column)
     if column.dtype == np.bool_:
         return _pick(list(BOOLEANS), column.view(np.int8))
     if name == "timestamp":

@@ -215,14 +215,14 @@ def find_invalid_start(
         for fill in (b"\0", b"\xff")
     )
     is_plausible = low <= offsets[1] and high >= offsets[0]
-    found = find_invalid_size_or_magic(head)
-    if found is None and not is_plausible:
+    fault = find_invalid_size_or_magic(head)
+    if fault is None and not is_plausible:
         or_more = "" if low == high else " or more"
         reason = f"offset {low}{or_more}, expected {offsets[0]} to {offsets[1]}"
         return InvalidStart(reason, "offset")
-    if found is not None and first and not is_plausible:
-        return InvalidStart(f"not a Kafka log: {found.reason}", found.cause)
-    return found
+    if fault is not None and first and not is_plausible:
+        return InvalidStart(f"not a Kafka log: {fault.reason}", fault.cause)
+    return fault
 
 
 def find_invalid_size_or_magic(head: Bytes) -> InvalidStart | None:

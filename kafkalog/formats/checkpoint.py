@@ -105,7 +105,7 @@ def _entries(data: bytes, fields: int) -> Iterator[tuple[int, list[str]]]:
             raise CorruptCheckpointError(reason, position=at)
         break
     for counted_at, line in lines:
-        count, found = _number(line, "count", counted_at), 0
+        count, entries = _number(line, "count", counted_at), 0
         if count < 0:
             raise CorruptCheckpointError(
                 f"entry count {count}, expected at least 0",
@@ -114,9 +114,9 @@ def _entries(data: bytes, fields: int) -> Iterator[tuple[int, list[str]]]:
             )
         for at, line in lines:
             yield at, _split(line, fields, at)
-            found += 1
-        if found != count:
-            reason = f"{found} entries, expected {count} (the count in line 2)"
+            entries += 1
+        if entries != count:
+            reason = f"{entries} entries, expected {count} (the count in line 2)"
             raise CorruptCheckpointError(reason, position=counted_at)
 
 

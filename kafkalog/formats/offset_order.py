@@ -98,5 +98,5 @@ def find_overlap(
     last = np.where(rows["magic"] == 0, first, rows["last_offset"])
     if offsets_increase(first, last, before, AFTER_ALL):
         return None
-    found = find_misplaced(first, last, before, AFTER_ALL)
-    return (found[0], misplaced_error(rows[found[0]])) if found else None
+    misplaced = find_misplaced(first, last, before, AFTER_ALL)
+    return (misplaced[0], misplaced_error(rows[misplaced[0]])) if misplaced else None

@@ -237,8 +237,8 @@ def _json_object(data: bytes) -> dict[str, Any]:
         reason = "quorum state without JSON, expected an object"
         raise CorruptCheckpointError(reason, position=at) from None
     if not isinstance(content, dict):
-        found = type(content).__name__
-        reason = f"quorum state of type {found}, expected an object"
+        kind = type(content).__name__
+        reason = f"quorum state of type {kind}, expected an object"
         raise CorruptCheckpointError(reason, position=0)
     return content
 

@@ -112,20 +112,22 @@ class MetaProperties:
         >>> MetaProperties.parse(b"broker.id=7\n").node_id
         7
         """
-        found = parse_properties(data)
-        version = _integer(found, "version")
+        properties = parse_properties(data)
+        version = _integer(properties, "version")
         if version not in (None, 0, 1):
             reason = f"meta.properties version {version}, expected 0 or 1"
-            at = found["version"].position
+            at = properties["version"].position
             raise UnsupportedFormatError(reason, position=at)
-        if version and (missing := {"node.id", "cluster.id"} - found.keys()):
+        if version and (missing := {"node.id", "cluster.id"} - properties.keys()):
             reason = f"version 1 without {' and '.join(sorted(missing))}"
             raise CorruptCheckpointError(reason, position=0)
         return cls(
             version=version or 0,
-            node_id=_integer(found, "node.id" if version else "broker.id"),
-            cluster_id=found["cluster.id"].value if "cluster.id" in found else None,
-            directory_id=_uuid(found, "directory.id"),
+            node_id=_integer(properties, "node.id" if version else "broker.id"),
+            cluster_id=properties["cluster.id"].value
+            if "cluster.id" in properties
+            else None,
+            directory_id=_uuid(properties, "directory.id"),
         )
 
     def format(self, written: datetime) -> bytes:

@@ -130,10 +130,10 @@ class OffsetIndex(IndexTable):
         array([   0, 4096, 4096, 8192])
         """
         if type(offsets) is int:
-            found = _speedups.search_value(  # OFFSET, then POSITION, as literals
+            position = _speedups.search_value(  # OFFSET, then POSITION, as literals
                 self._data, 8, 0, 4, self.base_offset, 4, 4, 0, 0, offsets
             )
-            return np.int64(found)
+            return np.int64(position)
         return self._take(POSITION, 0, 0, self.slots(offsets))[()]
 
     def slots(self, offsets: npt.ArrayLike) -> npt.NDArray[np.int64]:

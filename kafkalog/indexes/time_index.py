@@ -139,10 +139,10 @@ class TimeIndex(IndexTable):
         """
         base = self.base_offset
         if type(timestamps) is int:
-            found = _speedups.search_value(  # TIMESTAMP, then OFFSET, as literals
+            offset = _speedups.search_value(  # TIMESTAMP, then OFFSET, as literals
                 self._data, 12, 0, 8, 0, 8, 4, base, base, timestamps
             )
-            return np.int64(found)
+            return np.int64(offset)
         return self._take(OFFSET, base, base, self.slots(timestamps))[()]
 
     def slots(self, timestamps: npt.ArrayLike) -> npt.NDArray[np.int64]:

@@ -78,8 +78,8 @@ def end_offset_for(
     if epoch == entries[-1].epoch:
         return EpochEnd(epoch, log_end_offset)
     higher = bisect_right(entries, epoch, key=_EPOCH)
-    found = entries[higher - 1].epoch if higher else epoch
-    return EpochEnd(found, entries[higher].start_offset)
+    greatest = entries[higher - 1].epoch if higher else epoch
+    return EpochEnd(greatest, entries[higher].start_offset)
 
 
 class LeaderEpochs:

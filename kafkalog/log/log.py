@@ -354,12 +354,12 @@ class Log:
             following = int(rows["last_offset"][-1]) + 1
             aborted: tuple[tuple[int, int], ...] = ()
             if transactions is not None:
-                found = transactions.aborted
-                found = found[
-                    (found["last_offset"] >= offset)
-                    & (found["first_offset"] < following)
+                overlapping = transactions.aborted
+                overlapping = overlapping[
+                    (overlapping["last_offset"] >= offset)
+                    & (overlapping["first_offset"] < following)
                 ]
-                aborted = tuple((int(txn[0]), int(txn[1])) for txn in found)
+                aborted = tuple((int(txn[0]), int(txn[1])) for txn in overlapping)
             data = step.data[first : first + size].tobytes()
             return LogRead(data, following, aborted)
         return LogRead(b"", offset)
@@ -548,15 +548,15 @@ def producer_states_at(path: Location, end: int) -> npt.NDArray[np.void]:
 
 def aborted_between(path: Location, first: int, last: int) -> npt.NDArray[np.void]:
     """Return the aborted transactions of records in ``[first, last)``."""
-    found = [np.empty(0, TransactionIndex.ENTRY)]
+    parts = [np.empty(0, TransactionIndex.ENTRY)]
     for segment in from_offset(list_segments(path), first):
         index_path = segment.path.with_suffix(".txnindex")
         if index_path.exists():
             index = TransactionIndex.read(index_path, segment.base_offset)
-            found.append(index.aborted(first, last))
+            parts.append(index.aborted(first, last))
             if index.covers(last):
                 break
-    return np.concatenate(found)
+    return np.concatenate(parts)
 
 
 def segments_html(title: str, segments: Sequence[LogSegment]) -> str:
@@ -605,7 +605,7 @@ def _first_offset(
     """Return the offset of the first record of a step within bounds."""
     if isinstance(step, Skipped):
         return None
-    found = decode(
+    results = decode(
         step.data,
         step.origin,
         step.rows,
@@ -613,7 +613,7 @@ def _first_offset(
         limit=MAX_BATCH_BYTES,
         workspace=Workspace(),
     )
-    for views in found:
+    for views in results:
         if isinstance(views, LocatedError):
             raise views.located(segment.path)
         return int(views.records["offset"][0])
@@ -626,5 +626,5 @@ def for_each_time(
     """Return the result of `find` for each of many timestamps, in their shape."""
     times = all_as_ms(timestamps)
     distinct, places = np.unique(times, return_inverse=True)
-    found = [find(int(time)) for time in distinct]
-    return np.array(found, np.int64)[places].reshape(times.shape)
+    results = [find(int(time)) for time in distinct]
+    return np.array(results, np.int64)[places].reshape(times.shape)

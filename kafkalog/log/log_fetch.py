@@ -87,11 +87,11 @@ def read_log(
         log, offset, max_bytes, limit, min_one_batch=min_one_batch, aborted=aborted
     )
     data = fetched.data()
-    found = fetched.aborted or ()
+    transactions = fetched.aborted or ()
     return LogFetch(
         data=data,
         next_offset=_complete_batches(np.frombuffer(data, np.uint8), offset)[1],
-        aborted=tuple((txn.producer_id, txn.first_offset) for txn in found),
+        aborted=tuple((txn.producer_id, txn.first_offset) for txn in transactions),
         place=fetched.place,
         first_entry_incomplete=fetched.first_entry_incomplete,
         lists_aborted=fetched.aborted is not None,
@@ -183,9 +183,13 @@ def fetch(
         read = segment.read(offset, max_bytes, end, min_one_batch=min_one_batch)
         if read is not None:
             place = OffsetMetadata(read.offset, segment.base_offset, read.position)
-            found = _aborted_in(log, offset, segment, read) if aborted else None
+            transactions = _aborted_in(log, offset, segment, read) if aborted else None
             return FetchedRange(
-                place, segment, read.length, read.first_entry_incomplete, found
+                place,
+                segment,
+                read.length,
+                read.first_entry_incomplete,
+                transactions,
             )
         segment = log.segments.higher(segment.base_offset)
     return FetchedRange(log.end)
@@ -259,13 +263,13 @@ def _aborted_in(
 def _collect_aborted(
     log: LogState, start: int, end: int, segment: GrowingSegment
 ) -> list[AbortedTransaction]:
-    found: list[AbortedTransaction] = []
+    transactions: list[AbortedTransaction] = []
     for holder in [segment, *log.segments.above(segment.base_offset)]:
         aborted, complete = holder.txn_index.collect_aborted(start, end)
-        found += aborted
+        transactions += aborted
         if complete:
             break
-    return found
+    return transactions
 
 
 def _is_whole(data: bytes, position: int) -> bool:

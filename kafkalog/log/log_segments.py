@@ -73,11 +73,11 @@ def list_segments(directory: AnyPath) -> list[LogSegment]:
     While a broker renames files, the directory is listed until two listings agree.
     """
     directory = locate(directory)
-    found = _files(directory)
-    ends = [*(base - 1 for base, _ in found[1:]), MAX_OFFSET][: len(found)]
+    files = _files(directory)
+    ends = [*(base - 1 for base, _ in files[1:]), MAX_OFFSET][: len(files)]
     return [
         LogSegment(directory / name, base, end)
-        for (base, name), end in zip(found, ends, strict=True)
+        for (base, name), end in zip(files, ends, strict=True)
     ]
 
 

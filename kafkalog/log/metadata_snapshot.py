@@ -166,11 +166,11 @@ def _controls(batch: RecordBatch, position: int) -> dict[ControlRecordType, Mess
     if not batch.is_control:
         return {}
     try:
-        found: list[ControlRecord] = [
+        controls: list[ControlRecord] = [
             parse_control(record.key, record.value) for record in batch
         ]
     except CorruptRecordError as error:
         raise _misplaced(error.reason, position) from None
     return {
-        record.type: record.message for record in found if record.message is not None
+        record.type: record.message for record in controls if record.message is not None
     }

@@ -45,16 +45,16 @@ def find_visible_offset(
 ) -> TimestampOffset | None:
     """Find an offset as `find_offset` does, below the limit of an isolation level."""
     end = read_limit_of(isolation).offset(log)
-    found = find_offset(log, timestamp)
+    result = find_offset(log, timestamp)
     if isolation == "log_end" or timestamp in EARLIEST:
-        return found
+        return result
     if timestamp == LATEST:
         _check_caught_up(log)
         return TimestampOffset(NO_TIMESTAMP, end, log.leader_epochs.latest_epoch)
-    if found is None or found.offset >= end:
+    if result is None or result.offset >= end:
         _check_caught_up(log)
         return None
-    return found
+    return result
 
 
 def _check_caught_up(log: LogState) -> None:
@@ -117,9 +117,9 @@ def _find_in(
     _, position = segment.offset_index.lookup(max(offset, start))
     for window in windows(segment.file, position, segment.size):
         for place in np.flatnonzero(window.rows["max_timestamp"] >= timestamp):
-            found = _first_record(segment, window, int(place), timestamp, start)
-            if found is not None:
-                return found
+            record = _first_record(segment, window, int(place), timestamp, start)
+            if record is not None:
+                return record
     return None
 
 

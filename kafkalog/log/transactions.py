@@ -79,9 +79,11 @@ class Transactions:
         holder = np.full(len(order), -1)
         holder[order[latest >= 0]] = order[latest[latest >= 0]]
         holder = holder[count:]
-        found = self.aborted[holder]
-        within: npt.NDArray[np.bool_] = rows["base_offset"] <= found["last_offset"]
-        within &= (holder >= 0) & (found["producer_id"] == rows["producer_id"])
+        transactions = self.aborted[holder]
+        within: npt.NDArray[np.bool_] = (
+            rows["base_offset"] <= transactions["last_offset"]
+        )
+        within &= (holder >= 0) & (transactions["producer_id"] == rows["producer_id"])
         return within
 
 
@@ -128,11 +130,11 @@ class TransactionReplay:
         lasts = np.append(starts[1:], len(order)) - 1
         has_data = ~ends[starts]
         aborted = has_data & (markers[lasts] == ABORT)
-        found = np.empty(int(aborted.sum()), ABORTED)
-        found["producer_id"] = producers[starts][aborted]
-        found["first_offset"] = offsets[starts][aborted]
-        found["last_offset"] = offsets[lasts][aborted]
-        self._aborted.append(found)
+        transactions = np.empty(int(aborted.sum()), ABORTED)
+        transactions["producer_id"] = producers[starts][aborted]
+        transactions["first_offset"] = offsets[starts][aborted]
+        transactions["last_offset"] = offsets[lasts][aborted]
+        self._aborted.append(transactions)
         still_open = has_data & ~ends[lasts]
         self.open_producers = producers[starts][still_open]
         self.open_offsets = offsets[starts][still_open]
@@ -151,9 +153,9 @@ class TransactionReplay:
 def _marker_types(step: Step, rows: BatchHeaders) -> Int64s:
     """Return the type of the marker in each control batch of `rows`, -1 for others."""
     types = np.full(len(rows), NO_MARKER, np.int64)
-    for found in control_records(step.data, rows, step.origin):
-        ends = np.isin(found.types, MARKERS)
-        types[found.indexes[ends]] = found.types[ends]
+    for records in control_records(step.data, rows, step.origin):
+        ends = np.isin(records.types, MARKERS)
+        types[records.indexes[ends]] = records.types[ends]
     return types
 
 

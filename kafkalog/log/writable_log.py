@@ -1019,8 +1019,8 @@ class WritableLog:
 
     @guarded
     def _offset_for_time(self, timestamp: int, start: int) -> int:
-        found = find_record(self._log, timestamp, start)
-        return NOT_FOUND if found is None else found.offset
+        record = find_record(self._log, timestamp, start)
+        return NOT_FOUND if record is None else record.offset
 
     def producer_states(self) -> npt.NDArray[np.void]:
         """Return the state of each producer at the log's end, from the files.

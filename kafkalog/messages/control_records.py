@@ -120,7 +120,7 @@ def control_record(
     ('00000005', '0000000100')
     """
     if kind not in _KRAFT:
-        expected = ", ".join(each.name for each in _KRAFT)
+        expected = ", ".join(known_kind.name for known_kind in _KRAFT)
         raise InvalidRecordError(
             f"control record type {kind.name}, expected one of {expected}"
         )
@@ -154,8 +154,8 @@ def _kraft_message(schema: Schema, value: bytes | None) -> Message:
 
 def _leading_version(value: bytes | None) -> int:
     if value is None or len(value) < _INT16.size:
-        found = "null" if value is None else f"{len(value)} bytes"
-        reason = f"control record value: {found}, expected an int16 version"
+        size = "null" if value is None else f"{len(value)} bytes"
+        reason = f"control record value: {size}, expected an int16 version"
         raise CorruptRecordError(reason, position=0)
     version: int = _INT16.unpack_from(value)[0]
     return version

@@ -84,7 +84,9 @@ class MessageReader:
         for _ in range(count):  # each reads a byte at least: the data bound the loop
             at = self.position
             tag, size = self.varint(), self.varint()
-            field = next((one for one in fields if one.tag == tag), None)
+            field = next(
+                (candidate for candidate in fields if candidate.tag == tag), None
+            )
             if field is None:
                 unknown[tag] = self._bytes(size)
                 continue

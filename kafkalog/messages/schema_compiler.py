@@ -147,11 +147,15 @@ def _version(
 
 
 def _struct(table: _TableBuilder, fields: tuple[Field, ...], version: int) -> int:
-    here = [each for each in fields if each.exists(version) or each.tag is not None]
+    here = [
+        schema_field
+        for schema_field in fields
+        if schema_field.exists(version) or schema_field.tag is not None
+    ]
     if len(here) > _MAX_FIELDS:
         reason = f"struct of {len(here)} fields, expected at most {_MAX_FIELDS}"
         raise ValueError(reason)
-    rows = [_field(table, each, version) for each in here]
+    rows = [_field(table, schema_field, version) for schema_field in here]
     return table.rows([[len(rows)], *rows])
 
 

@@ -41,11 +41,11 @@ def schemas_of(topic: str) -> Mapping[tuple[str, int | None], Schema]:
     >>> schemas_of("__consumer_offsets")["coordinator-value", 1].name
     'OffsetCommitValue'
     """
-    found = {}
+    schemas = {}
     for spec in _table()[topic]:
         role = spec["type"] if "apiKey" in spec else spec["name"]
-        found[role, spec.get("apiKey")] = schema_from(spec)
-    return found
+        schemas[role, spec.get("apiKey")] = schema_from(spec)
+    return schemas
 
 
 def release() -> str:

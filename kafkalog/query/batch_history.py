@@ -146,7 +146,9 @@ def _thinned(batches: Sequence[Batch]) -> list[Batch]:
 def is_unchanged(batch: ReadBatch, segments: Sequence[LogSegment]) -> bool:
     """Return whether the log of `segments` still has `batch`, possibly compacted."""
     last_offset = batch.of("last_offset")
-    at_or_before = [each for each in segments if each.base_offset <= last_offset]
+    at_or_before = [
+        candidate for candidate in segments if candidate.base_offset <= last_offset
+    ]
     if not at_or_before:
         # Retention deleted the segment of the batch.
         return True

@@ -85,15 +85,15 @@ def damages(facts: Facts) -> list[str]:
     >>> damages({"tail": "whole", "beside": [{"state": "damaged: why"}]})
     ['damaged: why']
     """
-    found = []
+    texts = []
     for value in facts.values():
         inside = value if isinstance(value, list) else [value]
         for member in inside:
             if isinstance(member, dict):
-                found += damages(member)
+                texts += damages(member)
             elif isinstance(member, str) and member.startswith("damaged: "):
-                found.append(member)
-    return found
+                texts.append(member)
+    return texts
 
 
 def _segment_file(path: Location) -> Facts:
@@ -147,11 +147,11 @@ def _partition(path: Location) -> Facts:
     contents, rows, end = Contents(), [], 0
     for segment in list_segments(path):
         with suppress(FileNotFoundError):
-            found = contents_of(segment)
-            facts = {**_segment(segment, found), "beside": _sidecars(segment)}
-            contents.add(found.contents)
+            log_contents = contents_of(segment)
+            facts = {**_segment(segment, log_contents), "beside": _sidecars(segment)}
+            contents.add(log_contents.contents)
             rows.append({"file": segment.name, **facts})
-            end = found.next_offset
+            end = log_contents.next_offset
     key = ("", -1) if name is None else (name.topic, name.partition)
     start = read_offsets_or_none(parent, LOG_STARTS).get(key, 0)
     end = max(start, end)
@@ -236,11 +236,25 @@ def _by_kind(files: dict[str, int]) -> dict[str, int]:
 
 def _log_directory(path: Location) -> Facts:
     files = _files(path)
-    listed = [each for each in list_path(path) if isinstance(each, PartitionSummary)]
-    live = [each for each in listed if each.state is None]
-    states = Counter(each.state for each in listed if each.state is not None)
-    firsts = [each.first_timestamp for each in live if each.first_timestamp is not None]
-    latest = [each.max_timestamp for each in live if each.max_timestamp is not None]
+    listed = [
+        partition
+        for partition in list_path(path)
+        if isinstance(partition, PartitionSummary)
+    ]
+    live = [partition for partition in listed if partition.state is None]
+    states = Counter(
+        partition.state for partition in listed if partition.state is not None
+    )
+    firsts = [
+        partition.first_timestamp
+        for partition in live
+        if partition.first_timestamp is not None
+    ]
+    latest = [
+        partition.max_timestamp
+        for partition in live
+        if partition.max_timestamp is not None
+    ]
     sizes = (_files(child).values() for _, child in list_partitions(path, marked=True))
     properties = _small(path / META_PROPERTIES)
     return {
@@ -250,11 +264,11 @@ def _log_directory(path: Location) -> Facts:
         "node_id": properties.get("node_id"),
         "directory_id": properties.get("directory_id"),
         "clean_shutdown": CLEAN_SHUTDOWN in files,
-        "topics": len({each.topic for each in live}),
+        "topics": len({partition.topic for partition in live}),
         "partitions": len(live),
         "marked": dict(sorted(states.items())),
-        "segments": sum(each.segments for each in live),
-        "log_bytes": sum(each.size_in_bytes for each in live),
+        "segments": sum(partition.segments for partition in live),
+        "log_bytes": sum(partition.size_in_bytes for partition in live),
         "size_in_bytes": sum(files.values()) + sum(chain.from_iterable(sizes)),
         "first_timestamp": min(firsts, default=None),
         "max_timestamp": max(latest, default=None),

@@ -129,7 +129,7 @@ def _count_decoded(
             step.skip(crc_error(data, origin, row), policy) for row in rows[bad]
         ]
         rows = np.delete(rows, bad)
-    found = decode(
+    results = decode(
         data,
         origin,
         rows,
@@ -140,7 +140,7 @@ def _count_decoded(
         split_large=True,
     )
     total = 0
-    for views in found:
+    for views in results:
         if isinstance(views, LocatedError):
             problems.append(step.skip(views, policy))
         else:

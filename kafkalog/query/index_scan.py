@@ -136,12 +136,12 @@ class OffsetIndexScan(IndexScan):
         flat = np.ascontiguousarray(targets).ravel()
         segments = self._segment_of(codes.ravel(), numbers.ravel(), flat)
         rows = self._search("offset", segments, flat)
-        found = np.full(len(flat), -1, FOUND)
+        result = np.full(len(flat), -1, FOUND)
         known, indexed = np.flatnonzero(segments >= 0), np.flatnonzero(rows >= 0)
-        found["base_offset"][known] = self.segments["base_offset"][segments[known]]
-        found["position"][known] = 0
-        found["position"][indexed] = self.entries["position"][rows[indexed]]
-        return found.reshape(targets.shape)
+        result["base_offset"][known] = self.segments["base_offset"][segments[known]]
+        result["position"][known] = 0
+        result["position"][indexed] = self.entries["position"][rows[indexed]]
+        return result.reshape(targets.shape)
 
     def _segment_of(self, codes: Column, numbers: Column, offsets: Column) -> Column:
         """Return the row of the segment that each offset is in; -1 for none."""
@@ -410,17 +410,17 @@ _ABORTED: Final = _IndexKind(
 
 
 def _scan(path: AnyPath, kind: _IndexKind[ScanT]) -> ScanT:
-    topics, found = _segments(locate(path), kind.extension)
+    topics, partitions = _segments(locate(path), kind.extension)
     problems: list[CorruptIndexError] = []
-    read = [_read(segment, kind.table, problems) for segment in found]
-    segments = np.zeros(len(found), SEGMENT)
-    for slot, segment in enumerate(found):
+    read = [_read(segment, kind.table, problems) for segment in partitions]
+    segments = np.zeros(len(partitions), SEGMENT)
+    for slot, segment in enumerate(partitions):
         segments[slot] = (*segment[:3], 0, 0)
     segments["stop"] = np.cumsum([used for _, used in read])
     segments["start"][1:] = segments["stop"][:-1]
-    entries = np.empty(int(segments["stop"][-1]) if len(found) else 0, kind.row)
+    entries = np.empty(int(segments["stop"][-1]) if len(partitions) else 0, kind.row)
     end = 0
-    for segment, (data, used) in zip(found, read, strict=True):
+    for segment, (data, used) in zip(partitions, read, strict=True):
         if used:
             kind.fill(data, segment, entries[end : end + used])
         end += used
@@ -456,12 +456,12 @@ def _segments(
     ]
     topics = tuple(sorted({topic for topic, _, _ in places}))
     code = {topic: index for index, topic in enumerate(topics)}
-    found = [
+    partitions = [
         _IndexedSegment(code[topic], partition, base_offset, files[base_offset])
         for topic, partition, files in sorted(places, key=lambda place: place[:2])
         for base_offset in sorted(files)
     ]
-    return topics, found
+    return topics, partitions
 
 
 class _TopicPartition(NamedTuple):

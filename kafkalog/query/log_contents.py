@@ -125,7 +125,7 @@ def contents_of(segment: LogSegment, limits: Limits | None = None) -> LogContent
 
     Raises `FileNotFoundError` if the file was removed.
     """
-    found = LogContents(
+    result = LogContents(
         contents=Contents(), next_offset=max(segment.base_offset, 0), end=0
     )
     with segment.open() as source:
@@ -138,18 +138,18 @@ def contents_of(segment: LogSegment, limits: Limits | None = None) -> LogContent
         try:
             for step in records:
                 if isinstance(step, Step):
-                    found.contents.add(_of_rows(step.rows))
-                    found.next_offset = int(step.rows["last_offset"][-1]) + 1
+                    result.contents.add(_of_rows(step.rows))
+                    result.next_offset = int(step.rows["last_offset"][-1]) + 1
                     wrapped |= bool((step.rows["count"] < 0).any())
         except LocatedError as error:
-            found.tail, found.damage = "damaged", str(error)
-        found.end = records.end
-        if found.tail is None and found.end < source.size:
-            zeros = only_zeros(source, found.end)
-            found.tail = "preallocated" if zeros else "incomplete"
+            result.tail, result.damage = "damaged", str(error)
+        result.end = records.end
+        if result.tail is None and result.end < source.size:
+            zeros = only_zeros(source, result.end)
+            result.tail = "preallocated" if zeros else "incomplete"
         if wrapped:
-            found.contents.records = _count(segment, found.next_offset)
-    return found
+            result.contents.records = _count(segment, result.next_offset)
+    return result
 
 
 def _count(segment: LogSegment, end: int) -> int:

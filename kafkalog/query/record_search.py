@@ -144,7 +144,7 @@ def _decoded(
     if condition.producer_ids:
         rows = rows[np.isin(rows["producer_id"], condition.producer_ids)]
         step = step._replace(step=replace(step.step, rows=rows))
-    found = decode(
+    results = decode(
         step.step.data,
         step.step.origin,
         rows,
@@ -154,7 +154,7 @@ def _decoded(
         before=step.step.before,
         split_large=True,
     )
-    for views in found:
+    for views in results:
         if isinstance(views, LocatedError):
             scan.problems.append(step.skip(views, scan.policy))
         else:

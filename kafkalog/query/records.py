@@ -217,21 +217,21 @@ def make_records(
     buffers: ColumnBuffers,
 ) -> Records:
     """Return the requested columns of decoded records."""
-    found = run.records
+    decoded = run.records
     made: dict[str, Column] = {}
     for name in columns:
         if name in ("offset", "timestamp"):
-            made[name] = getattr(found, name)
+            made[name] = getattr(decoded, name)
         elif name in FIXED:
-            made[name] = _fixed(name, run, found.offset, origin, buffers)
-        elif name == "headers" and found.headers is not None:
-            offsets, key, value = found.headers
+            made[name] = _fixed(name, run, decoded.offset, origin, buffers)
+        elif name == "headers" and decoded.headers is not None:
+            offsets, key, value = decoded.headers
             made[name] = HeadersColumn(
                 offsets, _bytes_column(key), _bytes_column(value)
             )
         elif name != "topic":
-            made[name] = _bytes_column(getattr(found, name))
-    return Records(origin, len(found), made)
+            made[name] = _bytes_column(getattr(decoded, name))
+    return Records(origin, len(decoded), made)
 
 
 def make_views(

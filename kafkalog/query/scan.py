@@ -147,13 +147,13 @@ def scan(
     check_offset("start_offset", start_offset)
     check_offset("end_offset", end_offset)
     times = (start_timestamp, end_timestamp)
-    found = find_sources(source)
-    check_known("start_offset", start_offset, found)
-    check_known("end_offset", end_offset, found)
+    sources = find_sources(source)
+    check_known("start_offset", start_offset, sources)
+    check_known("end_offset", end_offset, sources)
     return Scan(
         sources=tuple(
             (place, bounds_of(place, start_offset, end_offset, times))
-            for place in found
+            for place in sources
         ),
         columns=choose_columns(columns),
         policy=ReadPolicy(

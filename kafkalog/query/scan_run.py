@@ -189,7 +189,7 @@ class ScanRun:
         buffers: ColumnBuffers,
     ) -> Iterator[Records[Any] | ScanProblem | CrcMismatch]:
         """Yield the records of batches that are decoded, up to a CRC mismatch."""
-        found = decode(
+        results = decode(
             step.data,
             step.origin,
             step.rows,
@@ -201,7 +201,7 @@ class ScanRun:
             check=step.crcs_deferred,
         )
         make = make_views if self.views else make_records
-        for run in found:
+        for run in results:
             if not isinstance(run, LocatedError):
                 yield make(run, task.origin, self.columns, buffers)
             elif run.cause == "crc":

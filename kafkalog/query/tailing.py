@@ -87,12 +87,12 @@ def _lower_bound(reader: PartitionReader, count: int) -> int:
     """Return an offset from which on there are at least `count` records, if any."""
     start, missing = reader.bounds.start_offset, max(count, 1)
     for segment in reversed(_segments(reader.source)):
-        found = 0
+        number = 0
         for byte_range in _ends_of(segment):
-            found, first = _count(reader, byte_range)
-            if found >= missing:
+            number, first = _count(reader, byte_range)
+            if number >= missing:
                 return max(first, start)
-        missing -= found
+        missing -= number
         if segment.base_offset <= start:
             break
     return start
@@ -125,7 +125,7 @@ def _count(reader: PartitionReader, byte_range: ByteRange) -> tuple[int, int]:
     if reader.source.directory is not None:
         base = max(bounds.start_offset, byte_range.segment.base_offset)
         bounds = replace(bounds, start_offset=base)
-    found, first = 0, None
+    count, first = 0, None
     for step in PartitionReader(
         source=replace(reader.source, byte_range=byte_range),
         bounds=bounds,
@@ -135,12 +135,12 @@ def _count(reader: PartitionReader, byte_range: ByteRange) -> tuple[int, int]:
         if isinstance(step, ScanProblem):
             continue
         rows = step.step.rows
-        found += int(np.where(rows["count"] < 0, 1, rows["count"]).sum(dtype=np.int64))
+        count += int(np.where(rows["count"] < 0, 1, rows["count"]).sum(dtype=np.int64))
         if first is None:
             # Only the last offset of a wrapper is known: it counts as one record.
             base = int(rows["base_offset"][0])
             first = int(rows["last_offset"][0]) if base < 0 else base
-    return found, FIRST if first is None else first
+    return count, FIRST if first is None else first
 
 
 FileVersion = tuple[str, int, int]

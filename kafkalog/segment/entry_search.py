@@ -99,9 +99,9 @@ def find_valid_entry(source: ByteSource, position: int) -> int | None:
     """
     while position < source.size:
         data = source.read(position, WINDOW_BYTES)
-        found, budget = find_batch(data, 0, CHECKSUMMED_PER_BYTE * WINDOW_BYTES)
-        if found >= 0:
-            return position + found
+        index, budget = find_batch(data, 0, CHECKSUMMED_PER_BYTE * WINDOW_BYTES)
+        if index >= 0:
+            return position + index
         if position + len(data) >= source.size or not len(data) or budget < 0:
             return None
         position += len(data) // 2

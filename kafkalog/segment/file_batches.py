@@ -94,10 +94,10 @@ def position_of(
     Entries are compared by the first field of their headers, as in Kafka: the base
     offset for magic 2, the last offset for magic 0 and 1.
     """
-    found = _find(file, offset, start, end)
-    if found is None or found.offset >= 0:
-        return found
-    return found._replace(offset=_first_offset(file, *found[1:]))
+    batch = _find(file, offset, start, end)
+    if batch is None or batch.offset >= 0:
+        return batch
+    return batch._replace(offset=_first_offset(file, *batch[1:]))
 
 
 class LogEnd(NamedTuple):
@@ -115,10 +115,10 @@ def find_end(
     Returns None if no batch from the indexed position on reaches the indexed offset;
     Kafka then treats the segment as empty.
     """
-    found = position_of(file, indexed_offset, max(indexed_position, 0), size)
-    if found is None:
+    batch = position_of(file, indexed_offset, max(indexed_position, 0), size)
+    if batch is None:
         return None
-    for rows, _, _ in windows(file, found.position, size):
+    for rows, _, _ in windows(file, batch.position, size):
         last = rows[-1]
     return LogEnd(
         int(last["last_offset"]) + 1, int(last["position"] + last["size_in_bytes"])

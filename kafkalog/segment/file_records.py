@@ -395,12 +395,12 @@ class FileRecords:
         """Move `end` to the next valid entry, or to the end of the file."""
         if not self.policy.skips:
             raise error
-        found = find_valid_entry(self.source, position)
+        following = find_valid_entry(self.source, position)
         least = max(self.before, self.limits.least - 1)
         before = least if self.limits.ordered else None
-        while found is not None and not has_plausible_offsets(
-            self.source, found, before, self.limits.most
+        while following is not None and not has_plausible_offsets(
+            self.source, following, before, self.limits.most
         ):
-            found = find_valid_entry(self.source, found + 1)
-        self.end = self.source.size if found is None else found
+            following = find_valid_entry(self.source, following + 1)
+        self.end = self.source.size if following is None else following
         return Skipped(self._located(error), None, None)

@@ -246,21 +246,21 @@ class GrowingSegment(SegmentFiles):
             raise LogArgumentError(
                 f"read of {max_bytes} bytes, expected at least 0: {self.path}"
             )
-        found = self.find(offset)
-        if found is None:
+        batch = self.find(offset)
+        if batch is None:
             return None
-        most = max(max_bytes, found.size_in_bytes) if min_one_batch else max_bytes
+        most = max(max_bytes, batch.size_in_bytes) if min_one_batch else max_bytes
         if most == 0 or max_position is None:
-            return SegmentRead(found.offset, found.position, 0, False)
-        length = min(max_position - found.position, most)
+            return SegmentRead(batch.offset, batch.position, 0, False)
+        length = min(max_position - batch.position, most)
         if length < 0:
             raise LogArgumentError(
-                f"end {max_position} of a read, expected at least {found.position}: "
+                f"end {max_position} of a read, expected at least {batch.position}: "
                 f"{self.path}"
             )
-        length = min(length, self.size - found.position)
-        incomplete = most < found.size_in_bytes
-        return SegmentRead(found.offset, found.position, length, incomplete)
+        length = min(length, self.size - batch.position)
+        incomplete = most < batch.size_in_bytes
+        return SegmentRead(batch.offset, batch.position, length, incomplete)
 
     def next_offset(self) -> int:
         """Return the last offset + 1, or the base offset of an empty segment."""
@@ -271,13 +271,13 @@ class GrowingSegment(SegmentFiles):
 
     def truncate_to(self, offset: int) -> int:
         """Remove the batch with `offset` and all after it; return the bytes removed."""
-        found = self.find(offset)
+        batch = self.find(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.txn_index.truncate_to(offset)
         self.offset_index.resize(self.settings.segment_index_bytes)
         self.time_index.resize(self.settings.segment_index_bytes)
-        cut = 0 if found is None else self.cut_for_good(found.position)
+        cut = 0 if batch is None else self.cut_for_good(batch.position)
         if self.size == 0:
             self.created_ms = self._now_ms()
             self._rolling_timestamp = None

@@ -151,14 +151,14 @@ class LogSegment:
         If the file was truncated before `start` since, all its entries are yielded.
         """
         for position in dict.fromkeys((start, 0)):
-            found = False
+            has_steps = False
             with suppress(LocatedError):
                 policy = SKIPPING if past_damage else STRICT
                 for step in self.records(source, position, policy=policy):
                     if isinstance(step, Step):
-                        found = True
+                        has_steps = True
                         yield step
-            if found:
+            if has_steps:
                 return
 
     def position_for_time(self, source: ByteSource, timestamp: int) -> int:

@@ -173,10 +173,11 @@ class BytesDecoder:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the decoded rows of Arrow batches, for ``mapInArrow``."""
         for batch in batches:
-            expected, found = (self.column, *self.keep), batch.schema.names
-            if missing := [name for name in expected if name not in found]:
+            expected, column_names = (self.column, *self.keep), batch.schema.names
+            if missing := [name for name in expected if name not in column_names]:
                 raise ConfigError(
-                    f"expected columns {', '.join(missing)}, got {', '.join(found)}"
+                    f"expected columns {', '.join(missing)}, "
+                    f"got {', '.join(column_names)}"
                 )
             for rows, decoded in self._decode(batch.column(self.column)):
                 kept = [batch.column(name).take(rows) for name in self.keep]

@@ -362,7 +362,7 @@ def format_source_options(
 def _format_paths(path: Paths) -> str | list[str]:
     if isinstance(path, (str, os.PathLike)):
         return str(path)
-    return [str(each) for each in path]
+    return [str(single_path) for single_path in path]
 
 
 def plan_read(
@@ -433,12 +433,12 @@ class _MappedBatches:
                 f"the function returned columns {batch.schema.names}, expected"
                 f" {self.schema.names}"
             )
-        for column, found, expected in zip(
+        for column, actual, expected in zip(
             batch.columns, batch.schema, self.schema, strict=True
         ):
-            if found.type != expected.type:
+            if actual.type != expected.type:
                 raise TypeError(
-                    f"the function returned column {expected.name!r} as {found.type},"
+                    f"the function returned column {expected.name!r} as {actual.type},"
                     f" expected {expected.type}"
                 )
             if not expected.nullable and column.null_count:

@@ -156,8 +156,8 @@ class _Lookup:
         for topic, partition, directory in group:
             log = Log(directory)
             end = log.last_stable_offset if self.read_committed else None
-            found = log.offsets_for_times(list(self.times_ms)).tolist()
-            for time_ms, offset in zip(self.times_ms, found, strict=True):
+            offsets = log.offsets_for_times(list(self.times_ms)).tolist()
+            for time_ms, offset in zip(self.times_ms, offsets, strict=True):
                 exists = offset >= 0 and (end is None or offset < end)
                 time_us = time_ms * US_PER_MS
                 yield topic, partition, time_us, offset if exists else None

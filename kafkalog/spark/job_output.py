@@ -147,8 +147,8 @@ class JobOutput:
         return self.folder / f"{kind}-{number:05d}.json"
 
     def _numbers(self, kind: str) -> list[int]:
-        found = (NUMBERED.fullmatch(path.name) for path in self.folder.iterdir())
-        return sorted(int(match[2]) for match in found if match and match[1] == kind)
+        matches = (NUMBERED.fullmatch(path.name) for path in self.folder.iterdir())
+        return sorted(int(match[2]) for match in matches if match and match[1] == kind)
 
     def _read(self, kind: str, number: int) -> Manifest:
         path = self._path(kind, number)

@@ -191,7 +191,11 @@ class _JobRun:
         number = 1 if self.last is None else self.last["run"] + 1
         with self.output.staged(number) as staging:
             results = self._write(session(), staging) if self.new.ranges else []
-            if failed := [each.error for each in results if each.error is not None]:
+            if failed := [
+                task_result.error
+                for task_result in results
+                if task_result.error is not None
+            ]:
                 raise min(failed, key=lambda error: not isinstance(error, FATAL_ERRORS))
             rows: Counter[TopicPartition] = Counter()
             for result in results:
@@ -235,7 +239,7 @@ class _JobRun:
             self.new.ranges,
             cores=context.defaultParallelism,
         )
-        tasks = [each.task for each in inputs]
+        tasks = [input_partition.task for input_partition in inputs]
         if not tasks:
             return []
         java_error = require("py4j.protocol", "spark").Py4JError
@@ -265,10 +269,10 @@ def error_from_spark(text: str) -> Exception:
     >>> error_from_spark("Traceback:\nkafkalog.errors.CorruptRecordError: crc: a.log")
     CorruptRecordError('crc: a.log')
     """
-    found = RAISED.findall(text.partition(JAVA_STACK)[0])
-    if not found:
+    matches = RAISED.findall(text.partition(JAVA_STACK)[0])
+    if not matches:
         return KafkaLogError(f"Spark failed: {' '.join(text.split())}")
-    name, message = found[-1]
+    name, message = matches[-1]
     name = name.rpartition(".")[2]
     kind: Any = getattr(errors, name, None) or getattr(builtins, name, RuntimeError)
     if not issubclass(kind, (KafkaLogError, OSError)):

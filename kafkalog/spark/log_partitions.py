@@ -86,9 +86,9 @@ class LogPartitions:
 
     def _for_time(self, topic_partition: TopicPartition, time_ms: int) -> int | None:
         log = Log(self.directory(topic_partition))
-        [found] = log.offsets_for_times([time_ms]).tolist()
-        if found < 0:
+        [offset] = log.offsets_for_times([time_ms]).tolist()
+        if offset < 0:
             return None
-        if self._read_committed and found >= self._latest(topic_partition):
+        if self._read_committed and offset >= self._latest(topic_partition):
             return None
-        return int(found)
+        return int(offset)

@@ -154,11 +154,11 @@ def check_order(start: OffsetLimit, end: OffsetLimit) -> None:
 
 
 def _reject_edge(limit: OffsetLimit, edge: Edge, expected: str) -> None:
-    found: list[TopicPartition] = []
+    partitions: list[TopicPartition] = []
     if isinstance(limit, SpecificOffsets):
-        found = [tp for tp, offset in limit.offsets.items() if offset == edge]
-    if limit is edge or found:
-        where = f" for {format_partitions(found)}" if found else ""
+        partitions = [tp for tp, offset in limit.offsets.items() if offset == edge]
+    if limit is edge or partitions:
+        where = f" for {format_partitions(partitions)}" if partitions else ""
         raise ConfigError(
             f"expected {expected} in a batch, got {edge.name.lower()}{where}"
         )

@@ -160,24 +160,24 @@ def stream_ranges(
     """
     new = new_partition_starts(reader, start, end)
     if missing := end.keys() - start.keys() - new.keys():
-        found = f"no first offset found of new partitions {format_partitions(missing)}"
-        _report_loss(options, found, warn)
+        loss = f"no first offset found of new partitions {format_partitions(missing)}"
+        _report_loss(options, loss, warn)
     for tp, offset in new.items():
         if offset != 0:
-            found = f"new partition {format_partition(tp)} begins at {offset}"
-            _report_loss(options, found, warn)
+            loss = f"new partition {format_partition(tp)} begins at {offset}"
+            _report_loss(options, loss, warn)
     if deleted := start.keys() - end.keys():
-        found = f"partitions {format_partitions(deleted)} have been deleted"
-        _report_loss(options, found, warn)
+        loss = f"partitions {format_partitions(deleted)} have been deleted"
+        _report_loss(options, loss, warn)
     starts = {**start, **new}
     ranges = []
     for tp in sorted(starts.keys() & end.keys()):
         if end[tp] < starts[tp]:
-            found = (
+            loss = (
                 f"the offset of {format_partition(tp)} decreased from {starts[tp]} to "
                 f"{end[tp]}"
             )
-            _report_loss(options, found, warn)
+            _report_loss(options, loss, warn)
         ranges.append(OffsetRange(*tp, starts[tp], end[tp]))
     return _check_readable(options, reader, ranges, warn)
 
@@ -197,12 +197,14 @@ def split_ranges(
     >>> [part.length for part in split_ranges([OffsetRange("orders", 0, 0, 10)], 3)]
     [3, 3, 4]
     """
-    parts = [each for each in ranges if each.length > 0]
+    parts = [offset_range for offset_range in ranges if offset_range.length > 0]
     if max_records is not None:
         parts = [
             part
-            for each in parts
-            for part in _divide(each, math.ceil(each.length / max_records))
+            for offset_range in parts
+            for part in _divide(
+                offset_range, math.ceil(offset_range.length / max_records)
+            )
         ]
     if min_partitions is None or min_partitions <= len(parts):
         return parts
@@ -235,15 +237,15 @@ def _find(
 def _find_timestamps(
     times_ms: Offsets, reader: OffsetReader, strict: bool
 ) -> dict[TopicPartition, int]:
-    found = reader.offsets_for_times(times_ms)
-    missing = [tp for tp in sorted(times_ms) if found[tp] is None]
+    offsets = reader.offsets_for_times(times_ms)
+    missing = [tp for tp in sorted(times_ms) if offsets[tp] is None]
     if strict and missing:
         raise ConfigError(
             f"no record of {format_partition(missing[0])} is at or after timestamp "
             f"{times_ms[missing[0]]} (startingOffsetsByTimestampStrategy=latest starts "
             "at the latest offset then)"
         )
-    return {tp: LATEST if offset is None else offset for tp, offset in found.items()}
+    return {tp: LATEST if offset is None else offset for tp, offset in offsets.items()}
 
 
 def _resolve_edges(offsets: Offsets, reader: OffsetReader) -> dict[TopicPartition, int]:
@@ -272,27 +274,32 @@ def _check_readable(
 
     Offsets that do not exist are reported as lost.
     """
-    ranges = [each for each in ranges if each.length > 0]
+    ranges = [offset_range for offset_range in ranges if offset_range.length > 0]
     existing = set(reader.topic_partitions())
     selected = [
-        each.topic_partition for each in ranges if each.topic_partition in existing
+        offset_range.topic_partition
+        for offset_range in ranges
+        if offset_range.topic_partition in existing
     ]
     earliest = reader.earliest_offsets(selected)
     latest = reader.latest_offsets(selected)
     readable = []
-    for each in ranges:
-        first = earliest.get(each.topic_partition, 0)
-        end = latest.get(each.topic_partition, 0)
-        if each.start < first or each.end > end:
-            found = (
-                f"requested offsets [{each.start}, {each.end}) of "
-                f"{format_partition(each.topic_partition)}, found [{first}, {end})"
+    for offset_range in ranges:
+        first = earliest.get(offset_range.topic_partition, 0)
+        end = latest.get(offset_range.topic_partition, 0)
+        if offset_range.start < first or offset_range.end > end:
+            loss = (
+                f"requested offsets [{offset_range.start}, {offset_range.end}) of "
+                f"{format_partition(offset_range.topic_partition)}, "
+                f"found [{first}, {end})"
             )
-            _report_loss(options, found, warn)
+            _report_loss(options, loss, warn)
         readable.append(
-            each._replace(start=max(each.start, first), end=min(each.end, end))
+            offset_range._replace(
+                start=max(offset_range.start, first), end=min(offset_range.end, end)
+            )
         )
-    return [each for each in readable if each.length > 0]
+    return [offset_range for offset_range in readable if offset_range.length > 0]
 
 
 def _report_loss(options: SourceOptions, found: str, warn: Warn) -> None:
@@ -310,19 +317,23 @@ def _divide_large(ranges: list[OffsetRange], min_partitions: int) -> list[Offset
     Ranges whose share is one part are not divided, and are not counted in the lengths
     of the others.
     """
-    total = sum(each.length for each in ranges)
-    small = [each for each in ranges if _share(each.length, total, min_partitions) == 1]
-    small_partitions = {each.topic_partition for each in small}
-    large_total = total - sum(each.length for each in small)
+    total = sum(offset_range.length for offset_range in ranges)
+    small = [
+        offset_range
+        for offset_range in ranges
+        if _share(offset_range.length, total, min_partitions) == 1
+    ]
+    small_partitions = {offset_range.topic_partition for offset_range in small}
+    large_total = total - sum(offset_range.length for offset_range in small)
     large_parts = max(min_partitions - len(small), 1)
     return [
         part
-        for each in ranges
+        for offset_range in ranges
         for part in _divide(
-            each,
+            offset_range,
             1
-            if each.topic_partition in small_partitions
-            else _share(each.length, large_total, large_parts),
+            if offset_range.topic_partition in small_partitions
+            else _share(offset_range.length, large_total, large_parts),
         )
     ]
 

@@ -101,8 +101,8 @@ def plan_tasks(
     busy to the end. Otherwise a task reads one range only.
     """
     by_range = [
-        list(_segment_ranges(each, directory_of(each.topic_partition)))
-        for each in ranges
+        list(_segment_ranges(offset_range, directory_of(offset_range.topic_partition)))
+        for offset_range in ranges
     ]
     if not share:
         return [task for parts in by_range for task in _fill(parts, target_bytes, 1)]
@@ -160,7 +160,9 @@ def _segment_ranges(
 ) -> Iterator[SegmentRange]:
     """Yield the parts of an offset range by segment."""
     segments = from_offset(list_segments(directory), offset_range.start)
-    segments = [each for each in segments if each.base_offset < offset_range.end]
+    segments = [
+        candidate for candidate in segments if candidate.base_offset < offset_range.end
+    ]
     reached = offset_range.start
     for segment, source in read_on(directory, segments):
         start = max(reached, segment.base_offset)

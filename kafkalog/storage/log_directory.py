@@ -65,15 +65,15 @@ def list_partitions(
     Directories marked ``-delete``, ``-future`` or ``-stray`` are listed only with
     `marked`. Symbolic links are ignored.
     """
-    found = []
+    partitions = []
     for entry in entries(directory):
         name = parse_partition_dir(entry.name)
         if name is None or not entry.is_dir(follow_symlinks=False):
             continue
         if marked or name.state is None:
-            found.append((name, directory / entry.name))
+            partitions.append((name, directory / entry.name))
     return sorted(
-        found, key=lambda pair: (pair[0].topic, pair[0].partition, pair[1].name)
+        partitions, key=lambda pair: (pair[0].topic, pair[0].partition, pair[1].name)
     )
 
 
@@ -111,9 +111,9 @@ def choose_partitions(
         ("topic", topics, {topic for topic, _ in available}),
         ("partition", partitions, {partition for _, partition in available}),
     ):
-        for each in requested:
-            if each not in known:
-                raise FileNotFoundError(2, f"No such {noun}", str(each))
+        for name in requested:
+            if name not in known:
+                raise FileNotFoundError(2, f"No such {noun}", str(name))
     return [
         i
         for i, (topic, partition) in enumerate(available)

@@ -45,7 +45,7 @@ def read_properties(path: AnyPath) -> dict[str, str]:
     """
     place = locate(path)
     try:
-        found = parse_properties(read_small(place, links=True))
+        properties = parse_properties(read_small(place, links=True))
     except CorruptCheckpointError as error:
         raise error.located(place) from None
-    return {key: each.value for key, each in found.items()}
+    return {key: value.value for key, value in properties.items()}

@@ -92,10 +92,10 @@ def as_path(text: str, options: Mapping[str, str]) -> Path | RemotePath:
     >>> logs / "orders-0"
     RemotePath('s3://bucket/logs/orders-0')
     """
-    found = URL.fullmatch(text)
-    if found is None:
+    match = URL.fullmatch(text)
+    if match is None:
         return Path(text)
-    scheme, authority, below = found[1].lower(), found[2] or "", found[3]
+    scheme, authority, below = match[1].lower(), match[2] or "", match[3]
     if scheme == "file":
         if authority not in ("", "localhost"):
             raise ConfigError(f"file: URL of host {authority!r}, expected this host")
@@ -187,22 +187,22 @@ class RemotePath:
 
     def is_dir(self) -> bool:
         """Return whether there is a directory."""
-        found = self.request(lambda store: store.find(self.below))
-        return found is not None and found.is_directory
+        entry = self.request(lambda store: store.find(self.below))
+        return entry is not None and entry.is_directory
 
     def is_file(self) -> bool:
         """Return whether there is a file."""
-        found = self.request(lambda store: store.find(self.below))
-        return found is not None and not found.is_directory
+        entry = self.request(lambda store: store.find(self.below))
+        return entry is not None and not entry.is_directory
 
     def stat(self) -> os.stat_result:
         """Return type and size; the other members are 0."""
-        found = self.request(lambda store: store.find(self.below))
-        if found is None:
+        entry = self.request(lambda store: store.find(self.below))
+        if entry is None:
             raise FileNotFoundError(2, os.strerror(2), str(self))
-        kind = stat.S_IFDIR if found.is_directory else stat.S_IFREG
+        kind = stat.S_IFDIR if entry.is_directory else stat.S_IFREG
         times = dict.fromkeys(("st_atime_ns", "st_mtime_ns", "st_ctime_ns"), 0)
-        return os.stat_result((kind, 0, 0, 0, 0, 0, found.size, 0, 0, 0), times)
+        return os.stat_result((kind, 0, 0, 0, 0, 0, entry.size, 0, 0, 0), times)
 
     def iterdir(self) -> Iterator[RemotePath]:
         """Yield the paths in a directory."""

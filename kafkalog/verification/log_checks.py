@@ -162,7 +162,7 @@ class LogCheck:
 
     def _take(self, step: Step) -> None:
         rows, facts = step.rows, self.facts
-        found = decode(
+        results = decode(
             step.data,
             step.origin,
             rows,
@@ -170,7 +170,7 @@ class LogCheck:
             limit=self.max_batch_bytes,
             workspace=self._workspace,
         )
-        for views in found:
+        for views in results:
             if isinstance(views, LocatedError):
                 self._add_error(views, rows)
             else:

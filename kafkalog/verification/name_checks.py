@@ -78,13 +78,13 @@ def check_directories(root: Path, findings: Findings) -> None:
         if entry.name == REMOTE_INDEXES or is_partition_name(entry.name):
             continue
         if entry.is_dir():
-            found = Findings(entry.name)
-            found.add(
+            findings_of_entry = Findings(entry.name)
+            findings_of_entry.add(
                 Cause.FOREIGN,
                 "directory name, expected <topic>-<partition>: a broker does not start "
                 "with it; move it out of the log directory",
             )
-            findings.problems += found.problems
+            findings.problems += findings_of_entry.problems
 
 
 def check_file_names(
@@ -123,24 +123,26 @@ def check_topic_id(
     missing.
     """
     try:
-        found: str | None = PartitionMetadata.parse(
+        topic_id: str | None = PartitionMetadata.parse(
             read_regular(directory / PARTITION_METADATA)
         ).topic_id
     except FileNotFoundError:
-        found = None
+        topic_id = None
     except KafkaLogError:  # is reported separately
         return
     expected = ids.get(name.topic)
-    if expected is not None and found == expected:
+    if expected is not None and topic_id == expected:
         return
-    if found is None and not has_records:
+    if topic_id is None and not has_records:
         return
     aside = "a broker renames the directory to -stray"
     if expected is None:
         message = f"the cluster's metadata has no topic {name.topic}; {aside}"
         findings.warn(Cause.TOPIC_ID, message)
         return
-    actual = "no topic id (missing file)" if found is None else f"topic id {found}"
+    actual = (
+        "no topic id (missing file)" if topic_id is None else f"topic id {topic_id}"
+    )
     findings.add(
         Cause.TOPIC_ID,
         f"{actual}, expected {expected} of {name.topic} in the cluster's metadata; "

@@ -89,7 +89,9 @@ def check_succession(
     own. A problem of the end of a segment becomes an error if offsets are missing after
     it.
     """
-    compacted = is_compacted or any(each.facts.is_compacted for each in segments)
+    compacted = is_compacted or any(
+        read_segment.facts.is_compacted for read_segment in segments
+    )
     for segment, following in pairwise(segments):
         first, last = segment.facts.last_offset + 1, following.base - 1
         if first > last:
@@ -143,7 +145,7 @@ def check_orphans(
     for file, name, has_entries in orphans:
         base = name.base_offset
         message = "index without a log: a broker deletes it"
-        after = next((each for each in logs if each > base), None)
+        after = next((log_base for log_base in logs if log_base > base), None)
         held_records = has_entries if after is None else after > log_start_offset
         if base in explained or base in reported or not held_records:
             findings_for(file).warn(Cause.ORPHAN, message, offset=base)
@@ -174,7 +176,9 @@ def check_epoch_entries(
                 f"{end}: a broker removes the entry",
                 offset=start,
             )
-    with_epochs = [each.facts for each in segments if each.facts.first_epoch >= 0]
+    with_epochs = [
+        segment.facts for segment in segments if segment.facts.first_epoch >= 0
+    ]
     if with_epochs and not len(epochs[0]):
         epoch, (_, offset) = with_epochs[0].first_epoch, with_epochs[0].first_epoch_at
         findings.add(
@@ -372,7 +376,7 @@ class PartitionCheck:
             for result in results
             if result.facts is not None and result.task.live
         ]
-        live.sort(key=lambda each: each[0].limits.least)
+        live.sort(key=lambda item: item[0].limits.least)
         segments = [
             ReadSegment(task.limits.least, task.log, facts, result.problems)
             for task, facts, result in live
@@ -392,8 +396,10 @@ class PartitionCheck:
             findings = self._findings(LEADER_EPOCHS)
             check_epoch_entries(self.epochs, segments, end, findings)
         contents = {
-            each.base: SegmentContents(each.facts.records, each.facts.last_offset + 1)
-            for each in segments
+            segment.base: SegmentContents(
+                segment.facts.records, segment.facts.last_offset + 1
+            )
+            for segment in segments
         }
         return PartitionContents(end, contents)
 

@@ -166,9 +166,9 @@ def combine_reports(reports: Sequence[tuple[Path, Report]]) -> Report:
     The path of a problem begins with the verified path.
     """
     problems = [
-        replace(found, path=str(where / found.path if where.is_dir() else where))
+        replace(problem, path=str(where / problem.path if where.is_dir() else where))
         for where, report in reports
-        for found in report.problems
+        for problem in report.problems
     ]
     return Report(
         files=sum(report.files for _, report in reports),
@@ -228,11 +228,11 @@ class Verification:
                 parsed(FORMS[name], data, findings)
         clean = CLEAN_SHUTDOWN in names
         checks = [
-            PartitionCheck.of(where / child.name, prefix, found, surroundings)
+            PartitionCheck.of(where / child.name, prefix, files, surroundings)
             for name, child in list_partitions(where, marked=True)
             if self._is_wanted(name.topic, name.partition)
             for prefix in [f"{child.name}/"]
-            for found in [self._list(where / child.name, prefix)]
+            for files in [self._list(where / child.name, prefix)]
             for surroundings in [surroundings_of(name, offsets, clean=clean)]
         ]
         is_kafkas = ROOT_FILES.intersection(names) or self.topics or self.partitions
@@ -366,17 +366,17 @@ class Verification:
                 offset = offsets.get(file, {}).get(key)
                 if offset is None:
                     continue
-                found = Findings(file)
-                check_log_end(name.name, offset, end, found, clean=clean)
-                if not found.problems:
+                findings = Findings(file)
+                check_log_end(name.name, offset, end, findings, clean=clean)
+                if not findings.problems:
                     continue
-                found = Findings(file)
+                findings = Findings(file)
                 with suppress(KafkaLogError, OSError):
                     offset = read_offsets(where, file).get(key)
                     now = log_end(check, self._check_log_again)
                     if offset is not None and now is not None:
-                        check_log_end(name.name, offset, now, found, clean=clean)
-                self.problems += found.problems
+                        check_log_end(name.name, offset, now, findings, clean=clean)
+                self.problems += findings.problems
 
     def _check_topic_ids(self, where: Path, checks: list[PartitionCheck]) -> None:
         """Compare topic ids with the cluster's metadata, if it is here and valid."""
@@ -384,12 +384,12 @@ class Verification:
         if not metadata.is_dir() or (ids := topic_ids(metadata)) is None:
             return
         for check in checks:
-            if not (found := self._topic_id(check, ids)):
+            if not (problems := self._topic_id(check, ids)):
                 continue
             ids = topic_ids(metadata) or ids
             if check.directory.exists():
-                found = self._topic_id(check, ids)
-                self.problems += found
+                problems = self._topic_id(check, ids)
+                self.problems += problems
 
     def _topic_id(self, check: PartitionCheck, ids: dict[str, str]) -> list[Problem]:
         name = parse_partition_dir(check.directory.name)
@@ -472,14 +472,19 @@ def confirmed_problems(
 
     Segments without a problem are not read again: `results` has their first reading.
     """
-    names_read = (parse_file_name(Path(each.path).name) for each in check.problems)
+    names_read = (
+        parse_file_name(Path(first_problem.path).name)
+        for first_problem in check.problems
+    )
     suspects = {name.base_offset for name in names_read if name is not None}
     known = {
         result.task.log: result
         for result in results
         if result.task.limits.least not in suspects and not result.problems
     }
-    may_be_written = any(each.cause == Cause.TXN_INDEX for each in check.problems)
+    may_be_written = any(
+        first_problem.cause == Cause.TXN_INDEX for first_problem in check.problems
+    )
     if may_be_written and not check.surroundings.clean:
         time.sleep(WRITE_SECONDS)
     try:
@@ -488,8 +493,10 @@ def confirmed_problems(
         return []
     second = check.on_files(names)
     second.finish([known.get(task.log) or check_log(task) for task in second.plan()])
-    found = set(map(_identity, check.problems))
-    return [problem for problem in second.problems if _identity(problem) in found]
+    first_problems = set(map(_identity, check.problems))
+    return [
+        problem for problem in second.problems if _identity(problem) in first_problems
+    ]
 
 
 def log_end(check: PartitionCheck, check_log: CheckLog) -> int | None:

@@ -82,7 +82,7 @@ def add_recovery(
     predicted = []
     for directory, here in by_directory.items():
         name = parse_partition_dir(directory.absolute().name)
-        lone = all(parse_file_name(Path(each.path).name) is None for each in here)
+        lone = all(parse_file_name(Path(listed.path).name) is None for listed in here)
         if name is None and lone:
             predicted += [_at_root(problem) for problem in here]
         else:
@@ -200,8 +200,8 @@ class PartitionOutlook:
         problems = sorted(problems, key=lambda problem: problem.order)
         self._find_effects(problems)
         predicted, truncated = [], set()
-        for found in problems:
-            problem = _with(found, *self._recovery_of(found))
+        for original in problems:
+            problem = _with(original, *self._recovery_of(original))
             if problem.recovery == Recovery.TRUNCATE and problem.path not in truncated:
                 truncated.add(problem.path)
                 problem = self._with_loss(problem)
@@ -262,7 +262,7 @@ class PartitionOutlook:
             return problems
         base = self.bases[-1]
         file = file_name(base, "log")
-        names = (self.names.get(Path(each.path).name) for each in problems)
+        names = (self.names.get(Path(other.path).name) for other in problems)
         if not any(name is not None and name.base_offset == base for name in names):
             return problems
         end = self._segment(base).end
@@ -278,7 +278,7 @@ class PartitionOutlook:
             if Path(problem.path).name == file and problem.position == at
         ]
         path = problems[0].path.rpartition("/")[0]
-        found = Problem(
+        overwritten_records = Problem(
             path=f"{path}/{file}" if path else file,
             position=at,
             offset=self.framed.offset,
@@ -286,13 +286,13 @@ class PartitionOutlook:
             severity=Severity.ERROR,
             message="the last entry points past the end of the log",
         )
-        found = matching[0] if matching else found
+        overwritten_records = matching[0] if matching else overwritten_records
         here = contents_from(
             self.directory / file_name(base, "log"), base, self.framed.position
         )
         remedy = f": remove this {file} before a broker starts" if past_index else ""
         overwritten = describe_loss(
-            replace(found, recovery=Recovery.OVERWRITE),
+            replace(overwritten_records, recovery=Recovery.OVERWRITE),
             first=self.framed.offset,
             end=end,
             records=here.records,
@@ -300,7 +300,9 @@ class PartitionOutlook:
             is_metadata=False,
             remedy=remedy,
         )
-        return [each for each in problems if each not in matching[:1]] + [overwritten]
+        return [other for other in problems if other not in matching[:1]] + [
+            overwritten
+        ]
 
     def _find_effects(self, problems: list[Problem]) -> None:
         """Find the first effect on each recovered segment, and what is dropped."""
@@ -420,7 +422,9 @@ class PartitionOutlook:
         """Return whether a snapshot is the newest up to the first recovered offset."""
         until = unflushed[0] if unflushed else self.end
         snapshots = self._offsets_of("snapshot")
-        usable = (each for each in snapshots if until is None or each <= until)
+        usable = (
+            snapshot for snapshot in snapshots if until is None or snapshot <= until
+        )
         return offset > self.log_start_offset and offset >= max(usable, default=0)
 
     def _offsets_of(self, kind: FileKind) -> Iterator[int]:

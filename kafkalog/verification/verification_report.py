@@ -220,7 +220,7 @@ class Report:
     @property
     def errors(self) -> int:
         """Number of problems that are errors."""
-        return sum(found.severity == Severity.ERROR for found in self.problems)
+        return sum(problem.severity == Severity.ERROR for problem in self.problems)
 
     @property
     def warnings(self) -> int:
@@ -247,7 +247,7 @@ class Report:
             "bytes": self.bytes,
             "batches": self.batches,
             "records": self.records,
-            "problems": [found.as_dict() for found in self.problems],
+            "problems": [problem.as_dict() for problem in self.problems],
         }
 
     def to_arrow(self) -> pa.Table:
@@ -281,7 +281,7 @@ class Report:
                 name: str(value) if name in _TEXTS else value
                 for name, value in problem.items()
             }
-            for problem in (each.as_dict() for each in self.problems)
+            for problem in (found_problem.as_dict() for found_problem in self.problems)
         ]
         return arrow.Table.from_pylist(rows, arrow.schema(columns))
 
@@ -346,7 +346,7 @@ class Findings:
         last_offset: int | None = None,
     ) -> None:
         """Add a problem; with `last_offset`, for an interval of offsets."""
-        found = Problem(
+        problem = Problem(
             path=self.path,
             position=position,
             offset=offset,
@@ -355,7 +355,7 @@ class Findings:
             message=message,
             last_offset=last_offset,
         )
-        self.problems.append(found)
+        self.problems.append(problem)
 
     def warn(
         self,

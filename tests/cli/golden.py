@@ -1,4 +1,4 @@
-"""What Kafka reports of whole log directories, partition by partition."""
+"""Kafka's reports of whole log directories, partition by partition."""
 
 from __future__ import annotations
 

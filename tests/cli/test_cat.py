@@ -44,7 +44,7 @@ def test_a_json_list_has_the_same_records_as_json_lines():
 
 @pytest.fixture
 def long_cells():
-    """Let Python's CSV reader accept cells of any length."""
+    """Make Python's CSV reader accept cells of any length."""
     before = csv.field_size_limit(1 << 30)
     yield
     csv.field_size_limit(before)

@@ -1,4 +1,4 @@
-"""How commands start and end: imports, exit codes, pipes, help."""
+"""Start and end of commands: imports, exit codes, pipes, help."""
 
 import re
 import shlex

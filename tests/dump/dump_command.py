@@ -10,7 +10,7 @@ from kafkalog.cli.main import group
 
 
 class Dumped(NamedTuple):
-    """What a run printed, and its exit code."""
+    """The output of a run, and its exit code."""
 
     stdout: bytes
     stderr: str

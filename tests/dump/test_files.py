@@ -1,4 +1,4 @@
-"""Which files are dumped: those of a directory, those named, and other paths."""
+"""The files that are dumped: those of a directory, those named, and other paths."""
 
 import os
 import subprocess

@@ -120,7 +120,7 @@ FLAGS = [
 
 @pytest.fixture
 def long_cells():
-    """Let Python's CSV reader accept cells of any length."""
+    """Make Python's CSV reader accept cells of any length."""
     before = csv.field_size_limit(1 << 30)
     yield
     csv.field_size_limit(before)

@@ -1,4 +1,4 @@
-"""Clocks and schedulers: which tasks run, when, and in which order."""
+"""Clocks and schedulers: the tasks that run, their times and their order."""
 
 import sys
 import threading

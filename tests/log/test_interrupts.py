@@ -189,7 +189,7 @@ def open_files(root):
 
 
 def interrupted(story, call, at, error=KeyboardInterrupt):
-    """Interrupt a call; return at which line, None if it came to its end."""
+    """Interrupt a call; return the line, or None if the call was completed."""
     try:
         with Interrupting(at, error):
             getattr(story, call)()

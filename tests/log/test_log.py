@@ -1,4 +1,4 @@
-"""A log open for reading, compared with what Kafka's own classes read in it."""
+"""A log open for reading, compared with the content that Kafka's own classes read."""
 
 import shutil
 

@@ -16,7 +16,7 @@ EVERY_BATCH = LogConfig(
 )
 
 
-def cut_behind_its_index(root, cut=3):
+def truncate_below_its_index(root, cut=3):
     """Write two segments, close them in order, and truncate the last one a little."""
     with kafkalog.LogManager(root, EVERY_BATCH) as logs:
         log = logs.open("orders", 0)
@@ -45,7 +45,7 @@ def entries(last):
 
 
 def test_offsets_hidden_by_the_index_are_reported_when_a_log_is_opened(tmp_path):
-    last = cut_behind_its_index(tmp_path)
+    last = truncate_below_its_index(tmp_path)
     base = int(last.stem)
     offset, position = entries(last)
     assert offset == 17
@@ -60,7 +60,7 @@ def test_offsets_hidden_by_the_index_are_reported_when_a_log_is_opened(tmp_path)
 
 
 def test_a_manager_reports_hidden_offsets_too(tmp_path):
-    last = cut_behind_its_index(tmp_path)
+    last = truncate_below_its_index(tmp_path)
     with pytest.warns(LostOffsetsWarning, match="orders-0"):
         manager = manage(tmp_path, config=EVERY_BATCH)
     assert manager["orders", 0].report.lost.first_offset == int(last.stem)
@@ -69,7 +69,7 @@ def test_a_manager_reports_hidden_offsets_too(tmp_path):
 
 @pytest.mark.parametrize("opened_before", [True, False])
 def test_without_the_index_only_the_truncated_batch_is_lost(tmp_path, opened_before):
-    last = cut_behind_its_index(tmp_path)
+    last = truncate_below_its_index(tmp_path)
     if opened_before:
         with pytest.warns(LostOffsetsWarning):
             kafkalog.open(tmp_path / "orders-0", "a", EVERY_BATCH).close()
@@ -82,7 +82,7 @@ def test_without_the_index_only_the_truncated_batch_is_lost(tmp_path, opened_bef
 
 
 def test_after_an_unclean_shutdown_everything_is_read_and_nothing_is_hidden(tmp_path):
-    cut_behind_its_index(tmp_path)
+    truncate_below_its_index(tmp_path)
     (tmp_path / CLEAN_SHUTDOWN).unlink()
     (tmp_path / "recovery-point-offset-checkpoint").unlink()
     with kafkalog.open(tmp_path / "orders-0", "a", EVERY_BATCH) as log:
@@ -92,7 +92,7 @@ def test_after_an_unclean_shutdown_everything_is_read_and_nothing_is_hidden(tmp_
 
 @pytest.mark.parametrize("rest", [0, 70])
 def test_a_segment_without_a_complete_batch_hides_nothing(tmp_path, rest):
-    last = cut_behind_its_index(tmp_path)
+    last = truncate_below_its_index(tmp_path)
     last.write_bytes(last.read_bytes()[:rest])
     with kafkalog.open(tmp_path / "orders-0", "a", EVERY_BATCH) as log:
         assert log.report.lost is None

@@ -1,1 +1,1 @@
-"""What is shipped: the archives that ``make build`` writes into ``dist/``."""
+"""The archives that ``make build`` writes into ``dist/``."""

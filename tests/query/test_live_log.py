@@ -69,7 +69,7 @@ def read_through(log):
 
 
 def check_reads(reads, place, journal, is_over):
-    """Check reads until the writer has ended; return how many ended how."""
+    """Check reads until the writer has ended; return how many ended in each way."""
     ends = Counter()
     for read in reads(place):
         if is_over():

@@ -11,7 +11,7 @@ from tests.oracle.sabotages.register import Built, sabotage
 
 
 def seen_as(patch, isolation, instead):
-    """Give readers of one isolation level the bound of another."""
+    """Make readers of one isolation level use the bound of another."""
     patch.setattr(
         writable_log,
         "read_limit_of",
