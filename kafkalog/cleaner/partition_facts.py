@@ -35,6 +35,7 @@ from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.checkpoint_file import read_if_exists
 from kafkalog.storage.file_names import (
     MAX_OFFSET,
+    METADATA_TOPIC,
     PARTITION_METADATA,
     parse_partition_dir,
 )
@@ -106,11 +107,16 @@ def find_settings(
 ) -> PartitionSettings:
     """Return the settings of a partition, with changes by Kafka's names.
 
+    The settings of the cluster's metadata log are not changed: a broker deletes that by
+    its snapshots alone.
+
     Raises `ConfigError`, and `CorruptCheckpointError` for ``partition.metadata``.
     """
     stored = read_if_exists(directory / PARTITION_METADATA, PartitionMetadata.parse)
     settings = topics.of(topic, None if stored is None else stored.topic_id)
     config = settings.config.with_changes(changes)
+    if topic == METADATA_TOPIC:
+        return settings
     if settings.source != "unknown" and "retention.ms" in changes:
         return PartitionSettings(config, None, settings.source)  # only that was unknown
     return settings._replace(config=config)

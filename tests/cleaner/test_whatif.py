@@ -218,6 +218,21 @@ def test_a_removal_is_a_json_object_and_the_settings_are_on_standard_error(order
     assert FIRST in table.stdout
 
 
+def test_the_retention_of_a_broker_is_in_its_properties(tmp_path):
+    properties = tmp_path / "server.properties"
+    properties.write_text("log.retention.hours=1\n")
+    orders = golden_data.logs("k431-clean") / "orders.none-0"
+    unset = call("whatif", orders)
+    assert unset.stdout == ""
+    assert "it may be in --server-properties" in unset.stderr
+    ran = call("whatif", orders, "--server-properties", properties)
+    assert {row["removed_by"] for row in objects(ran.stdout)} == {"retention.ms"}
+    assert ran.stderr == "settings of orders.none: the cluster's metadata log\n"
+    segment = orders / FIRST
+    [why] = objects(call("why", segment, "--server-properties", properties).stdout)
+    assert not why["kept"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
@@ -252,6 +267,12 @@ def test_a_file_that_is_no_segment_is_refused(orders, suffix):
     file.touch()
     with pytest.raises(LogArgumentError, match=r"expected a \.log"):
         kafkalog.why(file)
+
+
+def test_nothing_is_removed_from_the_metadata_log():
+    path = golden_data.logs("k431-clean") / "__cluster_metadata-0"
+    changes = {"retention.ms": 0, "cleanup.policy": "compact,delete"}
+    assert kafkalog.whatif(path, changes).removals == ()
 
 
 def test_an_empty_partition_has_no_removals(tmp_path):
