@@ -77,6 +77,7 @@ WRITING: Final = (
     "assign_epoch",
     "update_high_watermark",
     "increment_high_watermark",
+    "rename_directory",
     "roll",
     "flush",
     "delete_old_segments",

@@ -300,9 +300,14 @@ class LogManager(Mapping[Name, WritableLog]):
     def _pause_moving(self) -> None:
         """Pause compaction of the logs that are moving, and resume it for others.
 
-        A future log has the clean part of its current log as it was when it was copied.
+        A future log takes over the end of the clean part with the swap, so that part
+        must not be compacted after it was copied.
         """
-        moving = set(self._mover.moves)
+        moving = {
+            name
+            for name in self._mover.moves
+            if (log := self.get(name)) is not None and log.config.compact
+        }
         for name in sorted(moving - self._uncompacted):
             self._cleaner.states.abort_and_pause(name)
             self._uncompacted.add(name)
@@ -845,6 +850,7 @@ class LogManager(Mapping[Name, WritableLog]):
                     log.update_config(config)
                     if was_compacted and not config.compact:
                         self._cleaner.abort(log)
+            self._pause_moving()
 
     # Periodic tasks
 

@@ -4,6 +4,7 @@ import errno
 import os
 import shutil
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -513,3 +514,25 @@ def test_a_failure_of_any_call_during_a_move_loses_no_record(tmp_path, monkeypat
             assert len(list(root.glob("?/orders-0"))) == 1
             assert not list(root.glob("?/*-move"))
         shutil.rmtree(root)
+
+
+def test_a_compacted_log_is_not_compacted_while_it_moves(directories):
+    compacted = replace(SMALL, cleanup_policy="compact", min_cleanable_dirty_ratio=0)
+    with manage(*directories, topics={"orders": compacted}) as manager:
+        fill(manager.open(*NAME, directory=directories[0]), 5)
+
+        def is_chosen():
+            chosen = manager.cleaner.states.take_filthiest()
+            if chosen is not None:
+                manager.cleaner.states.end_work([chosen.name])
+            return chosen is not None
+
+        assert is_chosen()
+        manager.move(*NAME, directories[1])
+        assert not is_chosen()
+        assert manager.abort_move(*NAME)
+        assert is_chosen()
+        manager.move(*NAME, directories[1])
+        finish(manager)
+        assert is_chosen()
+        assert manager[NAME].path.parent == directories[1]

@@ -298,7 +298,7 @@ def test_the_job_does_not_write_next_to_other_files_or_kafkas(logs, tmp_path):
     (other / "notes.txt").write_text("mine")
     assert "not empty" in ended(call(logs, other), 4)
     shutil.copy(golden_data.logs("k431-clean") / "meta.properties", logs)
-    assert "Kafka's own files" in ended(call(logs, logs / "lake"), 4)
+    assert "a directory without Kafka's files" in ended(call(logs, logs / "lake"), 4)
 
 
 @pytest.mark.spark
