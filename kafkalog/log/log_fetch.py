@@ -33,8 +33,6 @@ from kafkalog.storage.byte_source import FileSource
 class LogFetch(LogRead):
     """Bytes read from a writable log, and their position.
 
-    The last batch may be incomplete.
-
     Attributes
     ----------
     data : bytes
@@ -47,7 +45,7 @@ class LogFetch(LogRead):
     place : OffsetMetadata
         Offset and position of the first batch; without a batch, those of the limit.
     first_entry_incomplete : bool
-        Whether `data` is only a part of the first batch.
+        Whether the first batch is larger than the bytes requested.
     lists_aborted : bool
         Whether `aborted` was requested and looked up.
     """
@@ -76,21 +74,24 @@ def read_log(
     limit: Callable[[LogState], OffsetMetadata],
     *,
     min_one_batch: bool,
+    whole_batches: bool,
     aborted: bool,
 ) -> LogFetch:
     """Read from the batch that holds `offset` up to a limit.
 
-    `aborted` requests the aborted transactions. Raises `OffsetOutOfRangeError` outside
+    With `whole_batches` an incomplete batch at the end is cut off. `aborted` requests
+    the aborted transactions. Raises `OffsetOutOfRangeError` outside
     of log start to log end offset.
     """
     fetched = _fetch_from_start(
         log, offset, max_bytes, limit, min_one_batch=min_one_batch, aborted=aborted
     )
     data = fetched.data()
+    size, next_offset = _complete_batches(np.frombuffer(data, np.uint8), offset)
     transactions = fetched.aborted or ()
     return LogFetch(
-        data=data,
-        next_offset=_complete_batches(np.frombuffer(data, np.uint8), offset)[1],
+        data=data[:size] if whole_batches else data,
+        next_offset=next_offset,
         aborted=tuple((txn.producer_id, txn.first_offset) for txn in transactions),
         place=fetched.place,
         first_entry_incomplete=fetched.first_entry_incomplete,

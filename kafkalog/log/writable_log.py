@@ -853,6 +853,7 @@ class WritableLog:
         max_bytes: int = MAX_READ_BYTES,
         isolation: LogIsolation = "log_end",
         min_one_batch: bool = True,
+        whole_batches: bool = True,
     ) -> LogFetch:
         """Read bytes, starting with the batch that holds `offset`, or the next.
 
@@ -867,11 +868,14 @@ class WritableLog:
             ``read_uncommitted``) or the last stable offset.
         min_one_batch : bool
             Whether the first batch is read whole if it is larger than `max_bytes`.
+        whole_batches : bool
+            Whether an incomplete batch at the end is cut off. A broker sends it, and
+            consumers ignore it.
 
         Returns
         -------
         LogFetch
-            The bytes, and where to continue. The last batch may be incomplete.
+            The batches, and where to continue.
 
         Raises
         ------
@@ -894,6 +898,7 @@ class WritableLog:
             max_bytes,
             read_limit_of(isolation).place,
             min_one_batch=min_one_batch,
+            whole_batches=whole_batches,
             aborted=isolation == "read_committed",
         )
 
@@ -907,10 +912,9 @@ class WritableLog:
     ) -> int:
         """Send whole batches to a socket, starting with the one that holds `offset`.
 
-        The bytes are those of `read`, without an incomplete batch at their end. They go
-        from the page cache to the socket by ``sendfile``, without being copied into
-        this process, and their CRCs are not checked. The log may be read and appended
-        to meanwhile.
+        The bytes are those of `read`. They go from the page cache to the socket by
+        ``sendfile``, without being copied into this process, and their CRCs are not
+        checked. The log may be read and appended to meanwhile.
 
         Parameters
         ----------

@@ -220,6 +220,7 @@ def read(player: Player, step: Step) -> Step:
         max_bytes=step.get("max_bytes", 1 << 20),
         isolation=step.get("isolation", "log_end"),
         min_one_batch=step.get("min_one_message", True),
+        whole_batches=False,
     )
     result: Step = {"offset": found.place.offset}
     if not found.place.is_bare:
