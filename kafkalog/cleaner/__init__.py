@@ -1,4 +1,4 @@
-"""Log compaction: of the records of each key, the last one is kept.
+"""Log compaction, which keeps the last record of each key.
 
 >>> LogCleaner({}).clean_filthiest() is None
 True

@@ -1,7 +1,7 @@
-"""The batches of a segment's file, a chunk of them at a time, in one buffer.
+"""Read the batches of a segment's file in chunks, into one buffer.
 
-A batch larger than the buffer is read into a larger one, which is kept for the segment.
-CRCs are not checked: what a broker has appended it compacts.
+A batch larger than the buffer is read into a larger one, which is kept until the end of
+the segment. CRCs are not checked, as in Kafka: they were checked by the append.
 
 Source: ``Cleaner.cleanInto``, ``Cleaner.growBuffersOrFail``,
 ``ByteBufferLogInputStream.java``.
@@ -45,19 +45,19 @@ from kafkalog.segment.file_batches import Window
 from kafkalog.storage.durable_file import DurableFile
 
 MAX_BATCH_BYTES: Final = 2**31 - 1
-"""The largest batch, decompressed: a cleaner has no limit of its own."""
+"""Maximum size of a decompressed batch: the cleaner has no smaller limit."""
 
 Records: TypeAlias = Iterator[RecordViews]
 Pace = Callable[[int], None]
-"""Called with a number of bytes read; it may wait, and raises to end the reading."""
+"""Called with the number of bytes read; it may sleep, or raise to stop reading."""
 
 
 class ChunkReader:
-    """A buffer of `size` bytes, in which the batches of files are read.
+    """A reader of batches with a buffer of `size` bytes.
 
-    `pace` is called before each chunk, with 0, and after it with its bytes. A batch of
-    more than `usual_bytes` that extends past the end of a file has a corrupt size; a
-    smaller one is incomplete.
+    `pace` is called with 0 before each chunk, and with its number of bytes after it. If
+    a batch extends past the end of the range, its size counts as corrupt above
+    `usual_bytes`; else the batch counts as incomplete.
     """
 
     def __init__(self, size: int, pace: Pace, usual_bytes: int = 0) -> None:
@@ -67,10 +67,11 @@ class ChunkReader:
         self._buffer = np.empty(size, np.uint8)
 
     def read(self, file: DurableFile, start: int, end: int) -> Iterator[Window]:
-        """Yield the batches from position `start` to `end`, all of which are complete.
+        """Yield the batches between two positions, in chunks of complete batches.
 
-        A chunk is valid until the next one is read. Raises `CorruptRecordError`, and
-        `LogStateError` where the file ends before the size of a batch is known.
+        A chunk is valid until the next one is read. Raises `CorruptRecordError`,
+        `LogStateError` for an incomplete batch, and `LogArgumentError` for a batch that
+        is larger than a segment's file can be.
         """
         position = start
         while position < end:
@@ -94,7 +95,7 @@ class ChunkReader:
 
 
 def read_records(window: Window, rows: BatchHeaders, workspace: Workspace) -> Records:
-    """Yield the records of some batches of a chunk, in their order.
+    """Yield the records of some batches of a chunk, in order.
 
     Each result is valid until the next one. Raises `InvalidRecordError` at a corrupt
     record, `CompressionError`, and `LogArgumentError` for an unknown compression type.
@@ -118,7 +119,7 @@ def read_records(window: Window, rows: BatchHeaders, workspace: Workspace) -> Re
 def _next_size(
     file: DurableFile, position: int, data: Bytes, end: int, usual_bytes: int
 ) -> int:
-    """Return the size of the batch that `data` has the start of."""
+    """Return the size of the batch that `data` begins with."""
     if len(data) < HEADER_SIZE_UP_TO_MAGIC:
         reason = f"{len(data)} bytes of a batch, expected at least 17"
         raise LogStateError(f"{reason}: {file.path} at byte {position}")
@@ -139,9 +140,9 @@ def _next_size(
 
 
 def _check_start(file: DurableFile, position: int, data: Bytes) -> None:
-    """Raise `CorruptRecordError` if no batch begins with `data`, as Kafka reads it.
+    """Raise `CorruptRecordError` if Kafka rejects the batch that `data` begins with.
 
-    Whether the size suits the magic counts only if the batch is complete.
+    A size that is too small for the magic is rejected only if the batch is complete.
     """
     size, magic = size_field(data), magic_field(data)
     is_complete = LOG_OVERHEAD + size <= len(data)
@@ -150,9 +151,9 @@ def _check_start(file: DurableFile, position: int, data: Bytes) -> None:
 
 
 def _invalid(file: DurableFile, position: int, data: Bytes) -> CorruptRecordError:
-    found = find_invalid_size_or_magic(data[:HEADER_SIZE_UP_TO_MAGIC])
-    if found is not None:
-        return found.at(position).located(file.path)
+    error = find_invalid_size_or_magic(data[:HEADER_SIZE_UP_TO_MAGIC])
+    if error is not None:
+        return error.at(position).located(file.path)
     error = CorruptRecordError("invalid batch header", position=position, cause="size")
     return error.located(file.path)
 

@@ -1,14 +1,15 @@
-"""Filter a chunk of batches: copy, rewrite, empty or drop each.
+"""Filter a chunk of batches: copy, rewrite, empty or drop each of them.
 
-    copied      magic 2, all records are kept, and no delete horizon is to be set
-    rewritten   the rest of those with records; magic 0 and 1 become magic 2
-    emptied     no record is kept, and the header must stay
-    dropped     all others
+    copied      magic 2, all records are kept, and no delete horizon must be set
+    rewritten   other batches with records that are kept; they become magic 2
+    emptied     no record is kept, but the header must be
+    dropped     all other batches
 
 A rewritten batch keeps its first and last offset, its producer fields, its flags and
-its codec, at the default level; its records keep offset, timestamp and headers. With
-the delete horizon, which is stored in place of the base timestamp, tombstones and
-markers get a date from which on they may be removed.
+its codec, at the default level. Its records keep their offsets, timestamps and headers.
+
+The delete horizon of a batch is the time from which its tombstones or its marker may be
+removed. It is stored in place of the base timestamp.
 
 Source: ``MemoryRecords.filterTo``, ``Cleaner.cleanInto``.
 """
@@ -74,7 +75,7 @@ DROP, COPY, REWRITE, EMPTY = range(4)
 
 
 class LastRecords(NamedTuple):
-    """The last batch of each producer that a log has, by ascending producer id.
+    """The last batch of each producer of a log, by ascending producer id.
 
     `offset` is the last offset of its last data; -1 if a marker came after it.
     """
@@ -85,27 +86,26 @@ class LastRecords(NamedTuple):
 
     @classmethod
     def of(cls, producers: dict[int, ProducerStateEntry]) -> LastRecords:
-        """Return those of the producers of a log."""
+        """Return the last batches in the producer state of a log."""
         rows = [
-            (one, entry.last_offset, entry.producer_epoch)
-            for one, entry in sorted(producers.items())
+            (producer_id, entry.last_offset, entry.producer_epoch)
+            for producer_id, entry in sorted(producers.items())
         ]
         return cls(*np.array(rows, np.int64).reshape(-1, 3).T)
 
     def are_in(self, rows: BatchHeaders) -> Bools:
         """Return which batches are the last of their producer."""
-        found = np.zeros(len(rows), np.bool_)
         if not len(self.producer_id):
-            return found
+            return np.zeros(len(rows), np.bool_)
         places = np.searchsorted(self.producer_id, rows["producer_id"])
         places = np.minimum(places, len(self.producer_id) - 1)
-        known = self.producer_id[places] == rows["producer_id"]
-        known &= rows["producer_id"] > NO_PRODUCER_ID
+        is_known = self.producer_id[places] == rows["producer_id"]
+        is_known &= rows["producer_id"] > NO_PRODUCER_ID
         has_data = self.offset[places] >= 0
         is_last_data = rows["last_offset"] == self.offset[places]
         is_marker = _flags(rows, CONTROL_FLAG)
         is_marker &= rows["producer_epoch"] == self.epoch[places]
-        result: Bools = known & np.where(has_data, is_last_data, is_marker)
+        result: Bools = is_known & np.where(has_data, is_last_data, is_marker)
         return result
 
 
@@ -121,9 +121,10 @@ class FilterCounts:
 
 
 class Filtered(NamedTuple):
-    """The batches that stay of a chunk: their bytes and headers.
+    """The batches of a chunk that are kept: their bytes and headers.
 
-    `max_offset` is the greatest that is kept: of rewritten batches that of a record.
+    `max_offset` is the greatest offset of them. For a rewritten batch, the last offset
+    of its records counts, not that of its header.
     """
 
     data: Bytes
@@ -132,10 +133,10 @@ class Filtered(NamedTuple):
 
 
 class RemovedRecords(NamedTuple):
-    """The effect of a filter on the batches of a chunk.
+    """Records and bytes that a filter removes from the batches of a chunk.
 
-    `records` has a row for each batch, with a column for each `Fate` below 0: -1, -2
-    and so on. `bytes` are those that the batch becomes smaller by.
+    `records` has a row for each batch, and a column for each `Fate` below 0, in the
+    order -1, -2 and so on. `bytes` has the decrease in size of each batch.
     """
 
     rows: BatchHeaders
@@ -144,16 +145,16 @@ class RemovedRecords(NamedTuple):
 
 
 Observer = Callable[[RemovedRecords], None]
-"""Called after each chunk of a round, with what is removed from it."""
+"""Called after each chunk of a round with the records removed from it."""
 
 
 @dataclass(slots=True, kw_only=True)
 class BatchFilter:
-    """What one round of compaction keeps.
+    """The filter of one round of compaction.
 
-    `bound` is the first offset that is not cleanable. `keeps_old_tombstones`: of magic
-    0 and 1, in the segment that is being filtered. `observer` is called with what is
-    removed from each chunk.
+    `bound` is the first offset that is not cleanable. `keeps_old_tombstones` is whether
+    tombstones of magic 0 and 1 are kept in the segment that is being filtered.
+    `observer` is called with the records removed from each chunk.
     """
 
     offsets: OffsetMap
@@ -168,7 +169,7 @@ class BatchFilter:
     _workspace: Workspace = field(default_factory=Workspace)
 
     def filter(self, window: Window) -> Filtered | None:
-        """Return the batches of a chunk that stay; None if there are none."""
+        """Return the batches of a chunk that are kept; None if there are none."""
         rows, data, origin = window
         chunk = _Chunk(rows, data, origin, self._decide(window))
         decision = chunk.decision
@@ -199,7 +200,7 @@ class BatchFilter:
         )
 
     def _filter_records(self, chunk: _Chunk, views: RecordViews) -> None:
-        """Decide the records of some batches, and rewrite what has to be."""
+        """Decide which records of some batches are kept, and the batches' outcome."""
         rows, counts, records = views.rows, views.counts, views.records
         numbers = np.searchsorted(chunk.rows["position"], rows["position"])
         batch_of = np.repeat(np.arange(len(rows)), counts)
@@ -249,14 +250,14 @@ class BatchFilter:
     def _new_horizon(self) -> int:
         """Return the delete horizon for a batch without one.
 
-        Beyond the range of timestamps there is none: it wraps around in Kafka, and a
-        negative one is not stored.
+        A horizon beyond the range of timestamps is not set: in Kafka it overflows, and
+        a negative horizon is not stored.
         """
         horizon = self.now_ms + self.delete_retention_ms
         return horizon if horizon <= MAX_TIMESTAMP else NO_TIMESTAMP
 
     def _protects_tombstones(self, rows: BatchHeaders) -> Bools:
-        """Return in which batches a tombstone may not be removed yet."""
+        """Return in which batches tombstones may not be removed yet."""
         has_horizon = _flags(rows, DELETE_HORIZON_FLAG)
         protects: Bools = ~has_horizon | (self.now_ms < rows["base_timestamp"])
         if not self.keeps_old_tombstones:
@@ -265,7 +266,7 @@ class BatchFilter:
 
 
 class _Chunk:
-    """The batches of a chunk, what becomes of each, and the new bytes of some."""
+    """The batches of a chunk, the outcome of each, and the bytes of rewritten ones."""
 
     def __init__(
         self,
@@ -290,7 +291,7 @@ class _Chunk:
         counts: Int64s,
         horizon: Int64s,
     ) -> None:
-        """Encode batches of the records in `views`, `counts` of them for each batch.
+        """Encode the records in `views` as batches with `counts` records each.
 
         A negative `horizon` is not stored.
         """
@@ -332,7 +333,7 @@ class _Chunk:
         self._max_offset = max(self._max_offset, int(offset.max()))
 
     def removed(self) -> RemovedRecords:
-        """Return what is removed from each batch."""
+        """Return the records and bytes that are removed from each batch."""
         outcome, rows = self.outcome, self.rows
         records = self.removed_records.copy()
         dropped = ~self.decision.is_read
@@ -348,7 +349,7 @@ class _Chunk:
         return RemovedRecords(rows, records, sizes - left)
 
     def assemble(self) -> Filtered | None:
-        """Return the batches that stay, in their order."""
+        """Return the batches that are kept, in order; None if there are none."""
         outcome = self.outcome
         if (outcome == COPY).all():
             last = int(self.rows["last_offset"].max())
@@ -381,7 +382,7 @@ class _Chunk:
         return starts, starts + self.rows["size_in_bytes"]
 
     def _emptied(self) -> tuple[Bytes, tuple[Int64s, Int64s]]:
-        """Return the headers of emptied batches, and where that of each row is."""
+        """Return the headers of emptied batches, and the bounds of each row in them."""
         chosen = self.outcome == EMPTY
         new = _headers_of(self.rows[chosen])
         new["base_timestamp"] = NO_TIMESTAMP
@@ -395,7 +396,7 @@ class _Chunk:
         return data, (ends - RECORD_BATCH_OVERHEAD, ends)
 
     def _rewritten_bounds(self) -> tuple[Bytes, tuple[Int64s, Int64s]]:
-        """Return the rewritten batches, and where that of each row is."""
+        """Return the rewritten batches, and the bounds of each row in them."""
         chosen = self.outcome == REWRITE
         data = np.concatenate([np.empty(0, np.uint8), *self._rewritten])
         sizes = np.zeros(len(chosen), np.int64)
@@ -406,7 +407,7 @@ class _Chunk:
 
 
 def _headers_of(rows: BatchHeaders) -> BatchHeaders:
-    """Return headers of magic 2 with what a batch keeps; no codec, no horizon."""
+    """Return headers of magic 2 with the fields that batches keep, without codec."""
     new = np.zeros(len(rows), BATCH)
     new["magic"] = 2
     for name in ("base_offset", "last_offset"):
@@ -426,13 +427,13 @@ def _headers_of(rows: BatchHeaders) -> BatchHeaders:
 
 
 def _flags(rows: BatchHeaders, flag: int) -> Bools:
-    """Return which batches have a flag; only those of magic 2 have any."""
+    """Return which batches have a flag; only batches of magic 2 have flags."""
     flags: Bools = (rows["attributes"] & flag > 0) & (rows["magic"] == 2)
     return flags
 
 
 def _sums(values: Bools, counts: Int64s) -> Int64s:
-    """Return the number of true values of each batch, `counts` of which are its own."""
+    """Return the number of true values of each batch, which has `counts` values."""
     totals = np.concatenate(([0], np.cumsum(values)))
     ends = np.cumsum(counts)
     sums: Int64s = totals[ends] - totals[ends - counts]

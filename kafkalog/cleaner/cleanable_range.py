@@ -1,8 +1,8 @@
-"""Which part of a log may be compacted, and how dirty the log is.
+"""The range of a log that may be compacted, and the log's share of dirty bytes.
 
-    clean      offsets below the first dirty one, which the checkpoint has
-    cleanable  from there to the first uncleanable offset, the start of a segment
-    the rest   the active segment, what is not stable, what is too young
+    clean        offsets below the first dirty one, which is checkpointed
+    cleanable    from there to the first uncleanable offset, the start of a segment
+    uncleanable  the active segment, unstable records, records that are too young
 
 Source: ``LogCleanerManager.cleanableOffsets``, ``LogToClean.java``.
 """
@@ -20,7 +20,7 @@ from kafkalog.segment.growing_segment import GrowingSegment
 
 
 class CleaningLimit(StrEnum):
-    """A reason for which a part of a log is not compacted."""
+    """A reason not to compact a part of a log."""
 
     UNSTABLE = "last_stable_offset"
     ACTIVE = "active"
@@ -28,14 +28,14 @@ class CleaningLimit(StrEnum):
 
 
 class LimitOffset(NamedTuple):
-    """A reason, and the first offset that is not compacted for it."""
+    """A reason, and the first offset that is not compacted for that reason."""
 
     limit: CleaningLimit
     offset: int
 
 
 class CleanedSegment(Protocol):
-    """What the limits of compaction depend on, of a segment."""
+    """The attributes of a segment that the limits of compaction depend on."""
 
     @property
     def base_offset(self) -> int:
@@ -53,9 +53,9 @@ def find_limits(
     config: LogConfig,
     now_ms: int,
 ) -> list[LimitOffset]:
-    """Return the limits of compaction in a log; the least offset of them applies.
+    """Return the limits of compaction in a log; the lowest offset applies.
 
-    `dirty` are the segments below the active one that may hold dirty offsets.
+    `dirty` are the segments before the active one that may have dirty offsets.
     """
     limits = [
         LimitOffset(CleaningLimit.UNSTABLE, last_stable_offset),
@@ -73,7 +73,7 @@ def find_limits(
 def find_first_dirty(
     checkpoint: int | None, log_start_offset: int, log_end_offset: int
 ) -> tuple[int, bool]:
-    """Return the first dirty offset, and whether a checkpointed one is invalid."""
+    """Return the first dirty offset, and whether the checkpointed one is invalid."""
     dirty = log_start_offset if checkpoint is None else checkpoint
     if log_start_offset <= dirty <= log_end_offset:
         return dirty, False
@@ -84,8 +84,8 @@ def find_first_dirty(
 class CleanableLog:
     """A log, and the range of it that a round of compaction covers.
 
-    `must_reset_checkpoint`: the checkpointed offset was not in the log.
-    `needs_compaction_now`: a record has waited for ``max.compaction.lag.ms``.
+    `must_reset_checkpoint` is set if the checkpointed offset is not in the log,
+    `needs_compaction_now` if a record has waited for ``max.compaction.lag.ms``.
     """
 
     log: WritableLog
@@ -103,7 +103,7 @@ class CleanableLog:
 
     @property
     def cleanable_ratio(self) -> float:
-        """Share of the cleanable bytes; 0 for a log without bytes."""
+        """Share of the cleanable bytes in clean and cleanable ones; 0 if none."""
         total = self.clean_bytes + self.cleanable_bytes
         return self.cleanable_bytes / total if total else 0.0
 
@@ -120,8 +120,8 @@ def find_cleanable(
 ) -> CleanableLog:
     """Return the cleanable range of a log.
 
-    `checkpoint` is the first dirty offset that was written after the last round; None
-    if there was none. Without `checks_age`, no record counts as overdue.
+    `checkpoint` is the first dirty offset that the last round wrote; None if there was
+    no round. Without `checks_age`, no record counts as overdue.
     """
     return log.runtime.run(
         lambda: _find_cleanable(log, checkpoint, now_ms, checks_age=checks_age)
@@ -162,9 +162,9 @@ def _is_overdue(
     log: WritableLog, dirty: int, active: GrowingSegment, now_ms: int
 ) -> bool:
     """Return whether a dirty segment began before ``max.compaction.lag.ms`` ago."""
-    first = [one.rolling_timestamp for one in _inactive_from(log, dirty, active)]
+    segments = _inactive_from(log, dirty, active)
     limit = now_ms - max(log.config.max_compaction_lag_ms, 0)
-    return any(0 < timestamp < limit for timestamp in first)
+    return any(0 < segment.rolling_timestamp < limit for segment in segments)
 
 
 def _inactive_from(

@@ -1,9 +1,9 @@
-"""One round of compaction over one log.
+"""One round of compaction of one log.
 
-The offset map is built from the cleanable part, until it is full or that part ends.
-Then all segments up to there, clean ones too, are copied in groups: each group becomes
-one segment, written under ``.cleaned``, forced to disk, and put in place of the group.
-The log may be appended to and read meanwhile.
+The offset map is built from the cleanable range, until the map is full or the range
+ends. Then all segments up to that offset, clean ones included, are copied in groups.
+Each group becomes one segment: it is written with the suffix ``.cleaned``, forced to
+disk, and replaces the group. The log may be read and appended to during a round.
 
 Source: ``Cleaner.java``.
 """
@@ -40,15 +40,15 @@ from kafkalog.segment.file_batches import Window
 from kafkalog.segment.growing_segment import GrowingSegment
 
 LEAST_CHUNK_BYTES: Final = 1 << 20
-"""Bytes that are filtered at a time, even if the I/O buffers are smaller."""
+"""Minimum size of the read buffer, even if the I/O buffers are smaller."""
 
 Check = Callable[[], None]
-"""Raises `LogCleaningAbortedError` where the round is to end."""
+"""Raises `LogCleaningAbortedError` if the round must end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleaningResult:
-    """What one round of compaction did.
+    """The result of one round of compaction.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class CleaningResult:
     first_dirty_offset, first_uncleanable_offset : int
         The range that could be compacted.
     clean_bytes, cleanable_bytes : int
-        Bytes of the segments before and in that range.
+        Bytes of the segments before that range and in it.
     needs_compaction_now : bool
         Whether a record had waited for ``max.compaction.lag.ms``.
     end_offset : int
@@ -65,7 +65,7 @@ class CleaningResult:
     map_messages_read : int
         Records read for the offset map.
     messages_read, bytes_read, messages_written, bytes_written : int
-        Records and bytes that were copied from and to.
+        Records and bytes read from the old segments and written to the new ones.
     invalid_messages : int
         Records without a key, which were removed.
     map_utilization : float
@@ -91,10 +91,10 @@ class CleaningResult:
 
 @dataclass(slots=True)
 class Cleaner:
-    """The buffers of one thread that compacts logs, one after another.
+    """Buffers for rounds of compaction; a cleaner runs one round at a time.
 
     `load_factor` is the share of the offset map that a round fills. `observer` is
-    called with what is removed from each chunk of batches.
+    called with the records removed from each chunk of batches.
     """
 
     offsets: OffsetMap
@@ -114,7 +114,7 @@ class Cleaner:
         return _Cleaning(self, cleanable, check, now_ms).run()
 
     def reader(self, check: Check, usual_bytes: int) -> ChunkReader:
-        """Return a reader that is throttled, and that `check` ends."""
+        """Return a throttled reader that calls `check` before each chunk."""
 
         def pace(size: int) -> None:
             if size:
@@ -127,14 +127,14 @@ class Cleaner:
 
 
 class _FullIn(NamedTuple):
-    """The batch in which the offset map is full: where it is, and if it has a key."""
+    """The batch that filled the offset map, and whether a key of it was put."""
 
     position: int
     has_key: bool
 
 
 class _Cleaning:
-    """One round over one log."""
+    """One round of compaction of one log."""
 
     def __init__(
         self, cleaner: Cleaner, cleanable: CleanableLog, check: Check, now_ms: int
@@ -148,7 +148,7 @@ class _Cleaning:
         self._map_messages = 0
 
     def run(self) -> CleaningResult:
-        """Build the offset map, then copy the segments that it covers."""
+        """Build the offset map, then copy the segments that the map covers."""
         cleanable, offsets = self._cleanable, self._cleaner.offsets
         old_horizon = self._old_horizon()
         self._build_map()
@@ -177,8 +177,7 @@ class _Cleaning:
     def _old_horizon(self) -> int:
         """Return the time up to which tombstones of magic 0 and 1 are removed.
 
-        They have no delete horizon of their own: the modification time of their
-        segment counts.
+        They have no delete horizon; the modification time of their segment is used.
         """
         clean = self._log.replaceable_segments.between(
             0, self._cleanable.first_dirty_offset
@@ -203,10 +202,10 @@ class _Cleaning:
             for window in self._windows(segment, start):
                 if self._is_filled_by(window, tracker, start):
                     return
-            offsets.latest_offset = next_base - 1  # the gap before it is covered
+            offsets.latest_offset = next_base - 1  # gaps included
 
     def _windows(self, segment: GrowingSegment, start: int) -> Iterator[Window]:
-        """Yield the batches of a segment from about the offset `start` on."""
+        """Yield the batches of a segment, from the index entry before `start` on."""
         runtime = self._log.runtime
         position, end = runtime.run(
             lambda: (max(0, segment.offset_index.lookup(start)[1]), segment.size)
@@ -217,13 +216,13 @@ class _Cleaning:
     def _is_filled_by(
         self, window: Window, tracker: TransactionTracker, start: int
     ) -> bool:
-        """Put the records of a chunk in the map; return whether it is full then."""
+        """Put the records of a chunk in the map; return whether the map is full."""
         rows, data, origin = window
         offsets = self._cleaner.offsets
         is_aborted = tracker.discardable(data, origin, rows)
         is_control = (rows["magic"] == 2) & (rows["attributes"] & CONTROL_FLAG > 0)
         is_data = ~is_control & ~is_aborted
-        # Markers and aborted records are counted, though they are not put.
+        # Markers and aborted records are counted, but not put in the map.
         others = np.where(is_control, 1, np.where(is_aborted, rows["count"], 0))
         covered = np.where(rows["last_offset"] >= start, rows["last_offset"], NONE)
         for views in read_records(window, rows[is_data], self._cleaner._workspace):
@@ -242,7 +241,7 @@ class _Cleaning:
         return False
 
     def _put(self, views: RecordViews, start: int) -> tuple[int, _FullIn | None]:
-        """Put records in the map; return how many were done, and where it is full."""
+        """Put records in the map; return their number, and the batch that filled it."""
         offsets, records = self._cleaner.offsets, views.records
         most = int(offsets.slots * self._cleaner.load_factor)
         lengths = records["key_length"]
@@ -267,9 +266,9 @@ class _Cleaning:
             segments = self._log.replaceable_segments.between(0, end)
             return segments, [_sizes_of(segment) for segment in segments]
 
-        segments, known = self._log.runtime.run(sizes)
+        segments, segment_sizes = self._log.runtime.run(sizes)
         groups = group_segments(
-            known,
+            segment_sizes,
             config.segment_size,
             config.segment_index_bytes,
             self._cleanable.first_uncleanable_offset,
@@ -323,7 +322,7 @@ class _Cleaning:
     def _copy(
         self, segment: GrowingSegment, cleaned: GrowingSegment, batches: BatchFilter
     ) -> None:
-        """Append to a cleaned segment what is kept of another."""
+        """Append the records of a segment that are kept to a cleaned segment."""
         with self._log.runtime.disk.open(segment.path) as file:
             for window in self._reader.read(file, 0, segment.size):
                 kept = batches.filter(window)

@@ -1,12 +1,12 @@
-"""Which logs are being compacted, which must not be, and where each round ended.
+"""The states of logs in compaction, and the checkpoint of compacted offsets.
 
-    none -> in progress -> none                a round, and its end
-            in progress -> aborted -> paused   a caller wants the log for itself
-    none -> paused -> none                     the same without a round under way
+    none -> in progress -> none                a round starts and ends
+            in progress -> aborted -> paused   a caller ends the round
+    none -> paused -> none                     a caller prevents rounds
 
-A pause counts its callers. The offset at which a round ended is written to
-``cleaner-offset-checkpoint`` in the log directory; lines of partitions that are not in
-the directory any more are dropped at each write.
+Pauses are counted: a log is paused until each caller has resumed it. The end offset of
+a round is written to ``cleaner-offset-checkpoint`` in the log directory. Each write
+drops the lines of partitions that are no longer in the directory.
 
 Source: ``LogCleanerManager.java``, ``LogCleaningState.java``.
 """
@@ -35,14 +35,14 @@ WAIT_SECONDS: Final = 0.1
 
 
 class State(Enum):
-    """The state of a log that is being compacted; a paused one has a number instead."""
+    """The state of a log in a round; for a paused log, the number of pauses is kept."""
 
     IN_PROGRESS = "in progress"
     ABORTED = "aborted"
 
 
 class CleaningStates:
-    """The states of logs, by (topic, partition); `logs` are those there are now."""
+    """The states of logs, by (topic, partition); `logs` are the open logs."""
 
     def __init__(self, logs: Mapping[Name, WritableLog]) -> None:
         self.logs = logs
@@ -54,55 +54,55 @@ class CleaningStates:
     # Choosing a log
 
     def take_filthiest(self) -> CleanableLog | None:
-        """Return the log with the highest ratio of those dirty enough; in progress.
+        """Return the log with the highest cleanable ratio; mark it as in progress.
 
-        A log whose range cannot be computed is marked uncleanable, and the error
-        raised.
+        Returns None if no log is dirty enough. A log whose range cannot be computed is
+        marked as uncleanable, and the error is raised.
         """
         with self._lock:
             dirty = [self._find(log) for _, log in self._free()]
-            chosen = [one for one in dirty if one.is_dirty_enough]
-            if not chosen:
+            candidates = [log for log in dirty if log.is_dirty_enough]
+            if not candidates:
                 return None
-            filthiest = max(chosen, key=lambda one: one.cleanable_ratio)
+            filthiest = max(candidates, key=lambda log: log.cleanable_ratio)
             self._states[filthiest.name] = State.IN_PROGRESS
             return filthiest
 
     def take(self, name: Name, now_ms: int) -> CleanableLog | None:
-        """Return a log if it has anything to compact; in progress."""
+        """Return a log if it has bytes to compact, and mark it as in progress."""
         with self._lock:
             if name in self._states:
                 raise LogStateError(f"the log is {self._describe(name)}: {name}")
-            found = self._range(self.logs[name], now_ms, checks_age=False)
-            if not found.cleanable_bytes:
+            cleanable = self._range(self.logs[name], now_ms, checks_age=False)
+            if not cleanable.cleanable_bytes:
                 return None
             self._states[name] = State.IN_PROGRESS
-            return found
+            return cleanable
 
     def take_deletable(self) -> dict[Name, WritableLog]:
-        """Return the compacted logs for retention; in progress."""
+        """Return the compacted logs, for retention; mark them as in progress."""
         with self._lock:
-            found = dict(self._free())
-            self._states |= dict.fromkeys(found, State.IN_PROGRESS)
-            return found
+            logs = dict(self._free())
+            self._states |= dict.fromkeys(logs, State.IN_PROGRESS)
+            return logs
 
     @contextmanager
     def uncompacted_paused(self) -> Iterator[set[Name]]:
-        """Yield the logs without compaction, for retention; they are paused."""
+        """Pause the logs without compaction, for retention; yield their names."""
         with self._lock:
-            found = {
+            names = {
                 name
                 for name, log in self._current()
                 if not log.config.compact and name not in self._states
             }
-            self._states |= dict.fromkeys(found, 1)
+            self._states |= dict.fromkeys(names, 1)
         try:
-            yield found
+            yield names
         finally:
-            self.resume(found)
+            self.resume(names)
 
     def _current(self) -> Iterator[tuple[Name, WritableLog]]:
-        """Yield the logs there are; others may be added and removed meanwhile."""
+        """Yield the open logs; other threads may open and delete logs meanwhile."""
         for name in list(self.logs):
             if (log := self.logs.get(name)) is not None:
                 yield name, log
@@ -127,24 +127,24 @@ class CleaningStates:
         with failing(log):
             log.runtime.disk.create_if_missing(_directory_of(log) / CLEANED_TO)
         offset = self.checkpointed(log)
-        found = find_cleanable(log, offset, now_ms, checks_age=checks_age)
-        if found.must_reset_checkpoint:
-            self.set_checkpoint(log, found.first_dirty_offset)
-        return found
+        cleanable = find_cleanable(log, offset, now_ms, checks_age=checks_age)
+        if cleanable.must_reset_checkpoint:
+            self.set_checkpoint(log, cleanable.first_dirty_offset)
+        return cleanable
 
     @property
     def uncleanable(self) -> dict[Name, Exception]:
-        """The logs that are left alone, and what failed on each."""
+        """The logs that are not compacted because of an error, with the errors."""
         with self._lock:
             return {name: error for name, (_, error) in self._uncleanable.items()}
 
     def mark_uncleanable(self, log: WritableLog, error: Exception) -> None:
-        """Leave a log alone until it is opened again."""
+        """Exclude a log from compaction until it is opened again."""
         with self._lock:
             self._uncleanable[log.topic, log.partition] = log, error
 
     def forget_missing(self) -> None:
-        """Remove the marks of logs that are gone."""
+        """Remove the marks of logs that were deleted or opened again."""
         with self._lock:
             for name, (log, _) in list(self._uncleanable.items()):
                 if self.logs.get(name) is not log:
@@ -164,7 +164,7 @@ class CleaningStates:
             raise LogCleaningAbortedError(f"compaction was aborted: {name}")
 
     def end_cleaning(self, log: WritableLog, end_offset: int) -> None:
-        """End a round; the next one begins at `end_offset`, unless it was aborted."""
+        """End a round; unless it was aborted, checkpoint its `end_offset`."""
         name = log.topic, log.partition
         with self._lock:
             try:
@@ -174,7 +174,7 @@ class CleaningStates:
                 self.end_work([name])
 
     def end_work(self, names: Iterable[Name]) -> None:
-        """End what was in progress; logs whose round was aborted are paused then."""
+        """End the rounds of logs; a log whose round was aborted becomes paused."""
         with self._lock:
             for name in names:
                 state = self._states.get(name)
@@ -188,7 +188,7 @@ class CleaningStates:
             self._changed.notify_all()
 
     def abort_and_pause(self, name: Name) -> None:
-        """Pause compaction of a log: end a round under way, and wait for its end."""
+        """Pause compaction of a log; abort its round, and wait until that has ended."""
         with self._lock:
             state = self._states.get(name)
             if state is State.ABORTED:
@@ -201,9 +201,9 @@ class CleaningStates:
                 self._changed.wait(WAIT_SECONDS)
 
     def wait_until_idle(self) -> None:
-        """Wait until no round is under way."""
+        """Wait until no round is in progress."""
         with self._lock:
-            while any(isinstance(one, State) for one in self._states.values()):
+            while any(isinstance(state, State) for state in self._states.values()):
                 self._changed.wait(WAIT_SECONDS)
 
     def resume(self, names: Iterable[Name]) -> None:
@@ -221,20 +221,20 @@ class CleaningStates:
 
     @contextmanager
     def paused(self, names: Iterable[Name]) -> Iterator[None]:
-        """Keep compaction away from logs."""
-        held: list[Name] = []
+        """Pause compaction of logs."""
+        paused: list[Name] = []
         try:
             for name in names:
                 self.abort_and_pause(name)
-                held.append(name)
+                paused.append(name)
             yield
         finally:
-            self.resume(held)
+            self.resume(paused)
 
     # The checkpoint
 
     def checkpointed(self, log: WritableLog) -> int | None:
-        """Return the offset at which the next round over a log begins, if known."""
+        """Return the checkpointed first dirty offset of a log, if there is one."""
         offsets = read_offsets_or_none(_directory_of(log), CLEANED_TO)
         return offsets.get((log.topic, log.partition))
 
@@ -245,15 +245,15 @@ class CleaningStates:
         def change(offsets: Offsets) -> None:
             for name in list(offsets):
                 topic, partition = name
-                hosted = (directory / f"{topic}-{partition}").is_dir()
-                if name not in self.logs and not hosted:
+                is_here = (directory / f"{topic}-{partition}").is_dir()
+                if name not in self.logs and not is_here:
                     del offsets[name]
             offsets[log.topic, log.partition] = offset
 
         self._update(log, change)
 
     def lower_checkpoint(self, log: WritableLog) -> None:
-        """Lower the first dirty offset to the active segment, after a truncation."""
+        """Lower the first dirty offset to the start of the active segment."""
         name = log.topic, log.partition
         base = log.growing_segments[-1].base_offset
 
@@ -277,7 +277,7 @@ class CleaningStates:
 
 @contextmanager
 def failing(log: WritableLog) -> Iterator[None]:
-    """Close a log to writers if the disk fails, as in all work on it."""
+    """Record a failure of the disk in the log, which closes it to writers."""
     try:
         yield
     except OSError as error:

@@ -32,12 +32,12 @@ NO_LIMIT: Final = float_info.max
 
 
 class LogCleaner:
-    """Compacts logs: of the records of each key, it keeps the last one.
+    """A cleaner that compacts logs: it keeps the last record of each key.
 
     Parameters
     ----------
     logs : mapping of (str, int) to WritableLog
-        The logs, by topic and partition; as a `LogManager`. It may change.
+        The logs by topic and partition, such as a `LogManager`. It may change.
     dedupe_buffer_size : int
         Memory of the offset maps of all threads, in bytes; each key takes 24.
     load_factor : float
@@ -45,17 +45,17 @@ class LogCleaner:
     io_buffer_size : int
         Memory of the buffers of all threads, in bytes.
     max_bytes_per_second : float
-        Limit of the bytes read and written by all threads.
+        Maximum rate at which all threads read and write.
     threads : int
-        Number of rounds at one time in the background.
+        Number of background tasks, each of which runs one round at a time.
     backoff_ms : int
-        Time between two looks for logs to compact.
+        Time between two runs of a background task.
 
     Attributes
     ----------
     observer : callable or None
-        If it is set before the first round, it is called with the `RemovedRecords` of
-        each chunk of batches.
+        Called with the `RemovedRecords` of each chunk of batches. It must be set before
+        the first round.
 
     Raises
     ------
@@ -105,7 +105,7 @@ class LogCleaner:
             raise error
         self.states = CleaningStates(logs)
         self.observer: Observer | None = None
-        self._free: list[Cleaner] = []  # buffers that no round uses now
+        self._free: list[Cleaner] = []  # not in use by a round
         self._is_closed = False
 
     @classmethod
@@ -127,17 +127,17 @@ class LogCleaner:
     def uncleanable(self) -> dict[Name, Exception]:
         """The logs that a background round failed on, and the errors.
 
-        They are left alone until they are opened again.
+        They are not compacted until they are opened again.
         """
         return self.states.uncleanable
 
     def clean(self, topic: str, partition: int) -> CleaningResult | None:
-        """Compact a log, however dirty it is.
+        """Compact a log, whatever its share of dirty bytes.
 
         Returns
         -------
         CleaningResult or None
-            What was done; None if there is nothing to compact.
+            The result of the round; None if there is nothing to compact.
 
         Raises
         ------
@@ -146,7 +146,7 @@ class LogCleaner:
         LogCleaningAbortedError
             If another thread aborted the round.
         LogStateError
-            If another thread compacts the log, or has paused it.
+            If another thread is compacting the log, or has paused compaction.
         CorruptRecordError, InvalidRecordError
             If a batch cannot be read.
         """
@@ -164,12 +164,12 @@ class LogCleaner:
         Returns
         -------
         CleaningResult or None
-            What was done; None if no log is dirty enough.
+            The result of the round; None if no log is dirty enough.
 
         Raises
         ------
         LogCleaningAbortedError, CorruptRecordError, InvalidRecordError
-            As `clean`.
+            As for `clean`.
         """
         cleanable = self.states.take_filthiest()
         return None if cleanable is None else self._clean(cleanable)
@@ -193,7 +193,7 @@ class LogCleaner:
 
     @contextmanager
     def _borrowed(self) -> Iterator[Cleaner]:
-        """Lend the buffers of a round; there are as many as rounds at one time."""
+        """Yield buffers for one round; they are reused by later rounds."""
         try:
             cleaner = self._free.pop()
         except IndexError:
@@ -210,15 +210,15 @@ class LogCleaner:
             self._free.append(cleaner)
 
     def delete_old_segments(self) -> int:
-        """Delete what the settings of compacted logs no longer keep.
+        """Delete the segments of compacted logs that retention does not keep.
 
-        A log whose disk fails closes itself. One on which deletion fails otherwise is
-        marked uncleanable.
+        If the disk of a log fails, the log is closed. After another error it is marked
+        as uncleanable.
 
         Returns
         -------
         int
-            The number of segments.
+            The number of deleted segments.
         """
         logs, deleted = self.states.take_deletable(), 0
         try:
@@ -235,10 +235,10 @@ class LogCleaner:
     # Truncating
 
     def truncate_to(self, log: WritableLog, offset: int) -> bool:
-        """Truncate a log, as `WritableLog.truncate_to`.
+        """Truncate a log, as `WritableLog.truncate_to` does.
 
-        No round is under way meanwhile, and the next one begins at the active segment
-        at the latest.
+        If `offset` is below the active segment, a round in progress is aborted first,
+        and the next round begins at the new active segment at the latest.
         """
         if offset >= log.growing_segments[-1].base_offset:
             return log.truncate_to(offset)
@@ -250,13 +250,13 @@ class LogCleaner:
     def truncate_fully(
         self, log: WritableLog, offset: int, log_start_offset: int | None = None
     ) -> None:
-        """Truncate a log, as `WritableLog.truncate_fully`; see `truncate_to`."""
+        """Truncate a log, as `WritableLog.truncate_fully` does; see `truncate_to`."""
         with self.states.paused([(log.topic, log.partition)]):
             log.truncate_fully(offset, log_start_offset)
             self.states.lower_checkpoint(log)
 
     def abort(self, log: WritableLog) -> None:
-        """End a round over a log that is under way, and wait for its end."""
+        """Abort the round of a log that is in progress, and wait until it has ended."""
         with self.states.paused([(log.topic, log.partition)]):
             pass
 
@@ -283,8 +283,8 @@ class LogCleaner:
     def work(self) -> None:
         """Compact logs until none is dirty enough, and delete old segments.
 
-        A log on which that fails is marked uncleanable. One whose disk fails has closed
-        itself.
+        If the disk of a log fails, the log is closed. After another error it is marked
+        as uncleanable.
         """
         while not self._is_closed:
             cleaned = self._clean_one()
@@ -296,7 +296,7 @@ class LogCleaner:
     def _clean_one(self) -> bool:
         try:
             cleanable = self.states.take_filthiest()
-        except (KafkaLogError, OSError):  # that log is left alone from now on
+        except (KafkaLogError, OSError):  # that log is marked as uncleanable
             return False
         if cleanable is None:
             return False
@@ -310,7 +310,7 @@ class LogCleaner:
         return True
 
     def close(self) -> None:
-        """End the rounds that are under way, and begin no other; twice is once."""
+        """Abort the rounds in progress, and start no others; may be called twice."""
         self._is_closed = True
         self.states.wait_until_idle()
 

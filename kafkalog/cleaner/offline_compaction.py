@@ -1,10 +1,10 @@
 """`compact`: compaction of logs that no broker has open, in place or to a copy.
 
-Without a request to write, the partition is copied to a temporary directory, compacted
-there, and the report states what would be left.
+By default, a partition is copied to a temporary directory and compacted there, and the
+report has the numbers before and after.
 
-Records at or above the checkpointed high watermark are not compacted: a broker may
-truncate them. In a directory without that checkpoint the log end offset counts.
+Records at or above the checkpointed high watermark are not compacted, as a broker may
+truncate them. Without that checkpoint, the log end offset is used.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from kafkalog.storage.log_directory import (
 
 SCHEMA: Final = 1
 CHUNK_BYTES: Final = 1 << 20
-PASSED_OVER: Final = (".deleted", ".cleaned", ".swap", ".tmp")
+UNCOPIED_SUFFIXES: Final = (".deleted", ".cleaned", ".swap", ".tmp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,28 +102,27 @@ def compact(
     topics: Sequence[str] = (),
     partitions: Sequence[int] = (),
 ) -> list[CompactionReport]:
-    """Compact the partitions under a path, or report what that would do.
+    """Compact the partitions under a path, or report the result of compacting them.
 
-    Of the records of each key the last one is kept, and a tombstone until it is due.
-    The active segment is rolled first, so that its records are compacted, too. By
-    default nothing under `path` is changed: copies in a temporary directory are
-    compacted.
+    The last record of each key is kept; a tombstone only until it is due. The active
+    segment is rolled first, so that its records are compacted, too. By default nothing
+    under `path` is changed: copies in a temporary directory are compacted.
 
     Parameters
     ----------
     path : str or path-like
-        A partition's directory, or a log directory: of that, the partitions of `topics`
-        or else of those with ``compact`` in ``cleanup.policy``.
+        A partition's directory, or a log directory. In a log directory, the partitions
+        of `topics` are compacted; without `topics`, those of all topics with
+        ``compact`` in ``cleanup.policy``.
     output : str or path-like, optional
         A directory for compacted copies of the partitions. It is created if it is
         missing.
     in_place : bool
         Whether to compact the partitions themselves. No broker may have them open.
     force : bool
-        Whether to do so for all topics, also those without ``compact`` in
-        ``cleanup.policy``.
+        Whether to compact topics without ``compact`` in ``cleanup.policy``, too.
     topics, partitions : sequence
-        Names and numbers, of those to compact; by default all.
+        Names of topics and numbers of partitions to compact; by default all.
 
     Returns
     -------
@@ -139,7 +138,7 @@ def compact(
     LogArgumentError
         If both `output` and `in_place` are given.
     LogStateError
-        If `output` has a partition already, or a topic that is compacted in place does
+        If a partition exists in `output`, or if a topic to be compacted in place does
         not have ``compact`` in ``cleanup.policy``.
     LogLockedError
         If a broker, or kafkalog, has a log open for writing.
@@ -164,7 +163,10 @@ def compact(
         for directory, name in found:
             if not (force or _is_to_be_compacted(directory, name)):
                 raise _not_to_be_compacted(directory, name)
-        return [_compact(*one, _config_of(*one)) for one in found]
+        return [
+            _compact(directory, name, _config_of(directory, name))
+            for directory, name in found
+        ]
     if output is not None:
         target = local_path(output).absolute()
         for directory, _ in found:
@@ -194,7 +196,11 @@ def _partitions(
             for name, _ in list_partitions(path)
         ]
         if not (force or topics):
-            found = [one for one in found if _is_to_be_compacted(*one)]
+            found = [
+                (directory, name)
+                for directory, name in found
+                if _is_to_be_compacted(directory, name)
+            ]
     chosen = choose_partitions([name for _, name in found], topics, partitions)
     return [found[number] for number in chosen]
 
@@ -228,7 +234,7 @@ def copy_partition(source: Path, name: Name, target: Path) -> Path:
     directory = target / source.name
     directory.mkdir(parents=True)
     for path in sorted(source.iterdir()):
-        if path.is_file() and not path.name.endswith(PASSED_OVER):
+        if path.is_file() and not path.name.endswith(UNCOPIED_SUFFIXES):
             shutil.copyfile(path, directory / path.name)
     for checkpoint in (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS):
         offsets = read_offsets_or_none(source.parent, checkpoint)
@@ -266,7 +272,7 @@ def _compact(directory: Path, name: Name, config: LogConfig) -> CompactionReport
 
 @contextmanager
 def _opened(directory: Path, config: LogConfig) -> Iterator[WritableLog]:
-    """Open a log; after it is closed, remove the files that it has marked."""
+    """Open a log; after it is closed, remove its files marked as deleted."""
     log = open_to_append(directory, config)
     try:
         yield log
@@ -278,7 +284,7 @@ def _opened(directory: Path, config: LogConfig) -> Iterator[WritableLog]:
 
 
 def _measure(log: WritableLog) -> tuple[int, int, int, int]:
-    """Return the numbers of records and tombstones, of bytes, and of segments."""
+    """Return the numbers of records, tombstones, bytes and segments of a log."""
     segments = log.growing_segments
     reader, workspace = ChunkReader(CHUNK_BYTES, lambda _: None), Workspace()
     records = tombstones = 0

@@ -1,7 +1,7 @@
 """`OffsetMap`: the last offset of each key, in a fixed amount of memory.
 
-Keys are compared by their MD5 alone; they are not stored. The table is a flat array
-that the kernels of ``_speedups/offset_map.pyx`` read and write.
+Keys are not stored: they are equal if their MD5 is. The table is a flat array that the
+kernels of ``_speedups/offset_map.pyx`` read and write.
 
 Source: ``SkimpyOffsetMap.java``.
 """
@@ -23,14 +23,14 @@ SLOT_BYTES: Final = 24
 """The MD5 of a key, 16 bytes, and its offset."""
 
 MAX_MEMORY: Final = 2**31 - 1
-"""The most memory that a map of Kafka's uses, in bytes."""
+"""The maximum memory of a map in Kafka, in bytes."""
 
 NONE: Final = -1
-"""The offset of a key that is not there."""
+"""The offset returned for a key that is not in the map."""
 
 
 class OffsetMap:
-    """Offsets by key; a key may have any bytes.
+    """A map of keys, which are any bytes, to offsets.
 
     Parameters
     ----------
@@ -72,9 +72,9 @@ class OffsetMap:
     def put(self, keys: ByteColumn, offsets: Int64s, most: int) -> int:
         """Set the offset of each key, in order, until the map has `most` keys.
 
-        Return the number of rows done. A map that has `most` keys takes no other, and
-        no new offset of one that it has. Null keys are skipped. `latest_offset` becomes
-        the offset that was set last.
+        Returns the number of rows that were put. Once the map has `most` keys, no
+        offset is set, not even that of a key in the map. Null keys are skipped.
+        `latest_offset` becomes the offset that was set last.
         """
         table = self._table
         rows, self.entries = _speedups.put_offsets(
@@ -88,7 +88,7 @@ class OffsetMap:
         return rows
 
     def find(self, keys: ByteColumn) -> Int64s:
-        """Return the offset of each key; -1 for one that is not there, and for null."""
+        """Return the offset of each key; -1 for a null key or one not in the map."""
         found = np.empty(len(keys.length), np.int64)
         if _speedups.find_offsets(self._table, keys, found) < len(found):
             raise InvalidRecordError("key outside of its column")

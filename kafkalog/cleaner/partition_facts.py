@@ -1,7 +1,7 @@
-"""What retention and compaction depend on in a partition, read without changing it.
+"""The segments, offsets and settings of a partition, read without changing it.
 
-A broker may have the partition open. The settings are those that a `LogManager` would
-use, with changes of the caller.
+They are what retention and compaction depend on. A broker may have the partition open.
+The settings are those that a `LogManager` would use, with the caller's changes.
 
 Source: ``LogManager.fetchTopicConfig``, ``LogSegment.largestTimestamp``.
 """
@@ -50,7 +50,7 @@ READABLE: Final = ReadPolicy(needs="headers", check_crcs="never", on_corruption=
 
 @dataclass(frozen=True, slots=True)
 class SegmentFacts:
-    """A segment: its file, base offset, bytes, and largest timestamp."""
+    """File, base offset, size and largest timestamp of a segment."""
 
     file: LogSegment
     base_offset: int
@@ -95,7 +95,10 @@ def find_partitions(
 
 
 def partition_name(directory: Path) -> Name:
-    """Return topic and partition; raise `NotALogDirectoryError` for another name."""
+    """Return the topic and partition of a partition's directory.
+
+    Raises `NotALogDirectoryError` if the name is not that of a partition.
+    """
     name = parse_partition_dir(directory.name)
     if name is None or name.state is not None:
         raise NotALogDirectoryError(f"not a partition's directory: {directory}")
@@ -107,8 +110,8 @@ def find_settings(
 ) -> PartitionSettings:
     """Return the settings of a partition, with changes by Kafka's names.
 
-    The settings of the cluster's metadata log are not changed: a broker deletes that by
-    its snapshots alone.
+    The changes do not apply to the cluster's metadata log, whose segments a broker
+    deletes by its snapshots alone.
 
     Raises `ConfigError`, and `CorruptCheckpointError` for ``partition.metadata``.
     """
@@ -125,7 +128,7 @@ def find_settings(
 def read_facts(
     directory: Path, name: Name, settings: PartitionSettings
 ) -> PartitionFacts:
-    """Return the segments and offsets of a partition as they are now."""
+    """Return the current segments and offsets of a partition."""
     log = Log(directory)
     return PartitionFacts(
         directory,
@@ -143,7 +146,7 @@ def _read_segments(segments: Iterable[LogSegment]) -> Iterator[SegmentFacts]:
 
 
 def _read_segment(segment: LogSegment) -> SegmentFacts:
-    """Return the facts of a segment; of the last one, up to its last valid batch."""
+    """Return the facts of a segment; the last segment ends at its last valid batch."""
     latest, is_last = _latest_indexed(segment), segment.most == MAX_OFFSET
     with segment.open() as source:
         start = segment.position_for(source, MAX_OFFSET) if latest >= 0 else 0
@@ -189,7 +192,7 @@ def count_file_records(segment: LogSegment) -> int:
 def count_records(
     rows: BatchHeaders, data: Bytes, origin: int
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Return the number of records of each batch; messages of old formats are read."""
+    """Return the number of records of each batch; decode those of magic 0 and 1."""
     counts = rows["count"].astype(np.int64)
     old = np.flatnonzero(rows["magic"] < 2)
     counts[old] = 0
@@ -202,6 +205,6 @@ def count_records(
         workspace=Workspace(),
     ):
         if not isinstance(views, LocatedError):
-            found = np.searchsorted(rows["position"], views.rows["position"])
-            np.add.at(counts, found, views.counts)
+            places = np.searchsorted(rows["position"], views.rows["position"])
+            np.add.at(counts, places, views.counts)
     return counts

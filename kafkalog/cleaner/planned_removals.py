@@ -1,9 +1,9 @@
-"""`whatif`: what retention and compaction would remove, without removing it.
+"""`whatif`: report what retention and compaction would remove.
 
-Of a log without compaction only headers are read. A log with ``compact`` in
-``cleanup.policy`` is copied to a temporary directory, and a round of a `LogCleaner` is
-run there: what it removes from each batch is counted for the segment that has the batch
-now.
+For a log without compaction, only headers are read. A log with ``compact`` in
+``cleanup.policy`` is copied to a temporary directory, and rounds of a `LogCleaner` run
+there. The records that they remove from a batch are counted for the segment that now
+has the batch.
 
 Source: ``LogManager.cleanupLogs``, ``LogCleaner.java``.
 """
@@ -75,7 +75,7 @@ CAUSES: Final = (
     RemovalCause.NULL_KEY,
     RemovalCause.ABORTED,
 )
-"""What a round of compaction removes records for."""
+"""The causes for which a round of compaction removes records."""
 
 
 def whatif(
@@ -90,25 +90,25 @@ def whatif(
     """Return what retention and compaction would remove from the logs under a path.
 
     Nothing under `path` is changed. The rules and settings are those of a `LogManager`
-    that opens the log directory: removals that are due are what its next round removes.
-    Segments that get too old later are listed with that time; compaction may remove
-    some of their records before.
+    that opens the log directory; its next round makes the removals that are due.
+    Segments that get too old later are listed with that time. Compaction may remove
+    some of their records earlier.
 
     Parameters
     ----------
     path : str or path-like
         A partition's directory, or a log directory.
     settings : mapping of str to object, optional
-        Settings to change, by Kafka's names, such as ``retention.ms``. The others are
-        those of the topic in the cluster's metadata log, if the log directory is a
-        broker's, else Kafka's defaults.
+        Settings to change, by Kafka's names, such as ``retention.ms``. The other
+        settings are those of the topic in the cluster's metadata log, if the log
+        directory is a broker's, or else Kafka's defaults.
     topics, partitions : sequence
-        Names and numbers, of those to report; by default all.
+        Names of topics and numbers of partitions to report; by default all.
     at : int or datetime, optional
         The time for which to report, in ms since 1970; by default now.
     broker : BrokerConfig, optional
-        The settings in the broker's ``server.properties``. Without them, nothing is
-        removed by a ``retention.ms`` or ``retention.bytes`` that may be set there.
+        The settings in the broker's ``server.properties``. Without them, a
+        ``retention.ms`` or ``retention.bytes`` that may be set there removes nothing.
 
     Returns
     -------
@@ -141,15 +141,15 @@ def whatif(
     """
     now_ms = time.time_ns() // 1_000_000 if at is None else as_ms(at)
     changes = dict(settings or {})
-    known: dict[Path, TopicSettings] = {}
+    topic_settings: dict[Path, TopicSettings] = {}
     used: dict[str, SettingsUsed] = {}
     removals: list[Removal] = []
     for directory, name in find_partitions(
         local_path(path).absolute(), topics, partitions
     ):
         parent = directory.parent
-        known.setdefault(parent, TopicSettings([parent], None, None, broker))
-        found = find_settings(known[parent], directory, name[0], changes)
+        topic_settings.setdefault(parent, TopicSettings([parent], None, None, broker))
+        found = find_settings(topic_settings[parent], directory, name[0], changes)
         used[name[0]] = SettingsUsed(name[0], found.source, found.unknown)
         facts = read_facts(directory, name, found)
         if not facts.segments:
@@ -181,7 +181,7 @@ def _plan_by_retention(facts: PartitionFacts, now_ms: int) -> Iterator[Removal]:
 def plan_expiry(
     segments: Sequence[Segment], offsets: LogOffsets, config: LogConfig, now_ms: int
 ) -> Iterator[tuple[Segment, int]]:
-    """Yield the segments that get too old later, and when each is deleted.
+    """Yield the segments that get too old later, with the time of the deletion.
 
     The active segment is not among them: its time changes with every append.
     """
@@ -199,7 +199,7 @@ def plan_expiry(
 
 
 class _FixedClock:
-    """A clock that is at one time."""
+    """A clock that always returns the same time."""
 
     def __init__(self, time_ms: int) -> None:
         self._time_ms = time_ms
@@ -209,7 +209,7 @@ class _FixedClock:
 
 
 class _IdleScheduler:
-    """A scheduler that runs nothing: the copy is removed as a whole."""
+    """A scheduler that runs nothing, as the copy is removed as a whole."""
 
     def schedule(
         self, name: str, work: Work, delay_ms: int = 0, period_ms: int = ONCE
@@ -221,14 +221,16 @@ class _IdleScheduler:
 
 
 class _Tally:
-    """Records and bytes that are removed, by segment, cause and time.
+    """Numbers of removed records and bytes, by segment, cause and time.
 
     A batch is counted for the segment of the original log that has its last offset.
     """
 
     def __init__(self, facts: PartitionFacts, now_ms: int) -> None:
         self._facts = facts
-        self._bases = np.array([one.base_offset for one in facts.segments], np.int64)
+        self._bases = np.array(
+            [segment.base_offset for segment in facts.segments], np.int64
+        )
         self._now_ms = now_ms
         self._sums: dict[tuple[int, RemovalCause, int], Int64s] = {}
 
@@ -251,10 +253,9 @@ class _Tally:
                 self._sums[key] = self._sums.get(key, np.int64(0)) + total
 
     def add_compacted(self, removed: RemovedRecords) -> None:
-        """Add what a round of compaction removes from a chunk.
+        """Add the records and bytes that a round of compaction removes from a chunk.
 
-        The bytes of a batch are counted for the cause that most of its records are
-        removed for.
+        The bytes of a batch are counted for the cause that removes most of its records.
         """
         rows = removed.rows
         is_control = (rows["magic"] == 2) & (rows["attributes"] & CONTROL_FLAG > 0)
@@ -276,7 +277,7 @@ class _Tally:
     def add_segment(
         self, log: WritableLog, segment: GrowingSegment, cause: RemovalCause, when: int
     ) -> None:
-        """Add all that a segment of the copy has."""
+        """Add all records and bytes of a segment of the copy."""
         reader = ChunkReader(CHUNK_BYTES, lambda _: None)
         with log.runtime.disk.open(segment.path) as file:
             for rows, data, origin in reader.read(file, 0, segment.size):
@@ -285,14 +286,14 @@ class _Tally:
                 self.add(cause, when, rows["last_offset"], records, sizes)
 
     def removals(self) -> Iterator[Removal]:
-        """Yield the sums."""
+        """Yield the removals, one for each segment, cause and time."""
         for (place, cause, when), (records, size) in self._sums.items():
             file = self._facts.segments[place].file.name
             yield Removal(*self._facts.name, file, int(records), int(size), cause, when)
 
 
 def _plan_on_copy(facts: PartitionFacts, now_ms: int) -> Iterator[Removal]:
-    """Run a round of compaction and retention on a copy, and count its removals."""
+    """Run compaction and retention on a copy of a log, and count the removals."""
     tally = _Tally(facts, now_ms)
     with TemporaryDirectory(prefix="kafkalog-whatif-") as root:
         directory = copy_partition(facts.directory, facts.name, Path(root))
@@ -300,7 +301,7 @@ def _plan_on_copy(facts: PartitionFacts, now_ms: int) -> Iterator[Removal]:
         if facts.name in cleaned_to:
             line = {facts.name: cleaned_to[facts.name]}
             write_offsets(Path(root), CLEANED_TO, line, DISK)
-        for path in directory.iterdir():  # a segment's age may be that of its file
+        for path in directory.iterdir():  # a segment may be as old as its file
             shutil.copystat(facts.directory / path.name, path)
         try:
             _run_round(directory, facts, tally, now_ms)

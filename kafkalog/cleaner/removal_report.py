@@ -60,8 +60,8 @@ class Removal:
     records : int
         Number of records, control records included.
     bytes : int
-        The bytes by which the ``.log`` files become smaller. Compaction may also make
-        a segment larger; then it is negative.
+        The bytes by which the ``.log`` files become smaller; negative if compaction
+        makes a segment larger.
     removed_by : RemovalCause
         The rule, one of a closed list.
     at : int
@@ -93,8 +93,8 @@ class Removal:
 class SettingsUsed:
     """The origin of a topic's settings.
 
-    `source` is ``cluster``, ``defaults`` or ``unknown``. `unknown` states why some or
-    all of them are unknown; nothing is removed by those.
+    `source` is ``cluster``, ``defaults`` or ``unknown``. `unknown` is the reason for
+    which some or all settings are unknown; unknown settings remove nothing.
     """
 
     topic: str
@@ -213,11 +213,11 @@ class Reason:
     setting : str or None
         The setting of the topic that the rule depends on, by Kafka's name.
     value : int, str or None
-        The value of the setting; without a setting, the offset or the segment that
-        decides.
+        The value of the setting. If there is no setting, the offset or the segment that
+        the rule depends on.
     until : int or None
-        The time up to which the rule keeps the segment, in ms since 1970. None if it is
-        unknown, or if there is none.
+        The time up to which the rule keeps the segment, in ms since 1970; None if there
+        is no such time, or if it is unknown.
     """
 
     rule: KeepRule | RemovalCause
@@ -237,7 +237,7 @@ class KeepReport:
     kept : bool
         Whether a broker keeps the segment at the time of the report.
     because : tuple of Reason
-        The rules that keep it, or else those that remove it.
+        The rules that keep the segment, or those that remove it.
     settings : SettingsUsed
         The origin of the topic's settings.
     """

@@ -1,8 +1,8 @@
-"""Which batches and records a compaction keeps, and why: two pure functions.
+"""Rules that decide which batches and records compaction keeps.
 
-`decide_batch` and `decide_record` state the rules for one batch and for one record.
-`decide_batches` and `decide_records` apply them to columns: they look each row up in a
-table of the functions' results for all inputs.
+`decide_batch` and `decide_record` are the rules for one batch and for one record.
+`decide_batches` and `decide_records` apply the rules to columns, by tables of the
+results for all inputs. All four are pure functions.
 
 Source: ``Cleaner.cleanInto``, ``Cleaner.shouldRetainRecord``,
 ``MemoryRecords.RecordFilter``.
@@ -31,19 +31,19 @@ class BatchInputs(NamedTuple, Generic[Fact]):
     is_discardable: Fact
     """Data of an aborted transaction, or a marker of a transaction without data."""
     is_horizon_passed: Fact
-    """The batch has a delete horizon, and it is not after now."""
+    """The batch has a delete horizon, which is at or before the present time."""
     is_last_of_producer: Fact
-    """The last batch of a producer that the log still has."""
+    """The batch is the last one of its producer in the log."""
     ends_round: Fact
     """The offset after the batch is the first one that is not cleanable."""
 
 
 class BatchDecision(NamedTuple, Generic[Fact]):
-    """The treatment of a batch.
+    """The decision about a batch.
 
-    `is_read`: its records are decided one by one. `drops_records`: none of them is
-    kept. `is_kept_empty`: without records it stays as a header. `needs_horizon`: if it
-    is kept and has no delete horizon, it gets one.
+    `is_read`: each of its records is decided. `drops_records`: no record is kept.
+    `is_kept_empty`: if no record is kept, the header is. `needs_horizon`: if the batch
+    is kept and has no delete horizon, one is set.
     """
 
     is_read: Fact
@@ -58,17 +58,17 @@ class RecordInputs(NamedTuple, Generic[Fact]):
     is_dropped_with_batch: Fact
     is_control: Fact
     is_after_map: Fact
-    """Its offset is above all that the offset map covers."""
+    """The offset is above the range that the offset map covers."""
     has_key: Fact
     is_latest: Fact
-    """The map has no higher offset for its key."""
+    """The offset map has no higher offset for the key."""
     has_value: Fact
     is_protected: Fact
-    """A tombstone of the batch may not be removed yet."""
+    """Tombstones of the batch may not be removed yet."""
 
 
 class Fate(IntEnum):
-    """Why a record is dropped, or kept; those that are kept are 0 and above."""
+    """The reason for which a record is dropped, if negative, or else kept."""
 
     DROPPED_WITH_BATCH = -4
     WITHOUT_KEY = -3
@@ -86,17 +86,17 @@ class Fate(IntEnum):
 
 
 def decide_batch(inputs: BatchInputs[bool]) -> BatchDecision[bool]:
-    """Return the treatment of a batch.
+    """Return the decision about a batch.
 
     >>> decide_batch(BatchInputs(False, True, False, False, False)).is_read
     False
     """
     drops = inputs.is_discardable
     if inputs.is_control:
-        # A marker outlives the data of its transaction by the time that tombstones do.
+        # A marker is kept as long as a tombstone after the data of its transaction.
         drops = drops and inputs.is_horizon_passed
-    # The last batch of a producer has its last sequence, or its last epoch. The last
-    # batch of the round has the last offset.
+    # The last batch of a producer has the producer's last sequence or epoch. The last
+    # batch of the round has the last offset of the range.
     is_kept_empty = inputs.is_last_of_producer or inputs.ends_round
     return BatchDecision(
         is_read=not drops,
@@ -107,7 +107,7 @@ def decide_batch(inputs: BatchInputs[bool]) -> BatchDecision[bool]:
 
 
 def decide_record(inputs: RecordInputs[bool]) -> Fate:
-    """Return whether a record is kept, and why.
+    """Return the fate of a record.
 
     >>> decide_record(RecordInputs(False, False, False, True, True, False, True)).name
     'TOMBSTONE_PROTECTED'
@@ -128,7 +128,7 @@ def decide_record(inputs: RecordInputs[bool]) -> Fate:
 
 
 def _table_of(inputs: type[Any], decide: Callable[[Any], Any]) -> npt.NDArray[np.int8]:
-    """Return the results for all inputs; the first input is the highest bit."""
+    """Return the results for all inputs, by row; the first input is the highest bit."""
     rows = product((False, True), repeat=len(inputs._fields))
     return np.array([decide(inputs(*row)) for row in rows], np.int8)
 
@@ -145,7 +145,7 @@ def _row_numbers(columns: tuple[Bools, ...]) -> npt.NDArray[np.intp]:
 
 
 def decide_batches(inputs: BatchInputs[Bools]) -> BatchDecision[Bools]:
-    """Return the treatment of many batches: `inputs` and result are of columns."""
+    """Return the decisions about many batches; inputs and results are columns."""
     return BatchDecision(*_BATCHES[_row_numbers(inputs)].T.astype(np.bool_))
 
 

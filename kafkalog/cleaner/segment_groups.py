@@ -1,4 +1,4 @@
-"""Which neighbouring segments a compaction makes one segment of.
+"""Group neighbouring segments that compaction merges into one.
 
 Source: ``Cleaner.groupSegmentsBySize``.
 """
@@ -12,7 +12,7 @@ from kafkalog.formats.layout import MAX_OFFSET_DELTA
 
 
 class SegmentSizes(NamedTuple):
-    """A segment's base offset, and the bytes in use of its files."""
+    """The base offset of a segment, and the bytes used in its files."""
 
     base_offset: int
     size: int
@@ -28,8 +28,8 @@ def group_segments(
 ) -> list[list[int]]:
     """Return the numbers of the segments of each group, greedily and in order.
 
-    Each group fits in a segment before anything is removed from it: in bytes of the
-    log and of both indexes, and in the range of its offsets.
+    Each group fits in one segment even if no record is removed: in bytes of the log and
+    of both indexes, and in the range of offsets.
 
     >>> sizes = [SegmentSizes(0, 40, 0, 0), SegmentSizes(5, 60, 0, 0)]
     >>> group_segments([*sizes, SegmentSizes(9, 1, 0, 0)], 100, 100, 12)
@@ -41,7 +41,7 @@ def group_segments(
         size += segment.size
         index_size += segment.index_size
         time_index_size += segment.time_index_size
-        # The last offset is estimated: to read it would take a scan.
+        # The last offset is estimated, as reading it would take a scan.
         is_last = number + 1 == len(segments)
         end = first_uncleanable_offset if is_last else segments[number + 1].base_offset
         is_in_range = segment.size == 0 or end - 1 - base <= MAX_OFFSET_DELTA

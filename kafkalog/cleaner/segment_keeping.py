@@ -1,7 +1,7 @@
 """`why`: the rules that keep a segment, or that remove it.
 
-The decisions are those of `kafkalog.log.retention` and of
-`kafkalog.cleaner.cleanable_range`, with what they depend on read without changing it.
+The rules are those of `kafkalog.log.retention` and `kafkalog.cleaner.cleanable_range`.
+The partition is read without changing it.
 
 Source: ``UnifiedLog.deletableSegments``, ``LogCleanerManager.cleanableOffsets``.
 """
@@ -65,7 +65,7 @@ def why(
     Parameters
     ----------
     segment : str or path-like
-        The ``.log`` file of a segment, or its ``.log.deleted``, in the directory of its
+        A segment's ``.log`` or ``.log.deleted`` file, in the directory of its
         partition.
     at : int or datetime, optional
         The time for which to report, in ms since 1970; by default now.
@@ -84,7 +84,7 @@ def why(
     LogArgumentError
         If the file is not a segment's ``.log`` or ``.log.deleted``.
     NotALogDirectoryError
-        If its directory is not that of a partition.
+        If the directory of the file is not that of a partition.
 
     Examples
     --------
@@ -117,11 +117,11 @@ def why(
         return KeepReport(path.name, False, (reason,), used)
     reasons = [*_kept_by_retention(facts, number, now_ms)]
     if facts.config.compact:
-        found = {reason.rule for reason in reasons}
+        rules = {reason.rule for reason in reasons}
         reasons += [
             reason
             for reason in _kept_from_compaction(facts, number, now_ms)
-            if reason.rule not in found
+            if reason.rule not in rules
         ]
     return KeepReport(path.name, True, tuple(reasons), used)
 
@@ -144,7 +144,7 @@ def _number_of(path: Path, facts: PartitionFacts) -> int:
 
 
 def _deletion_delay(path: Path, settings: PartitionSettings) -> Reason:
-    """Return the delay of a marked file; its status changed when it was marked."""
+    """Return the deletion delay of a marked file, counted from its status change."""
     delay_ms = settings.config.file_delete_delay_ms
     until = path.stat().st_ctime_ns // 1_000_000 + delay_ms
     rule = KeepRule.DELETE_DELAY
@@ -234,6 +234,8 @@ def _kept_from_compaction(
                 yield Reason(KeepRule.TRANSACTION, None, stable)
             case CleaningLimit.LAG:
                 lag_ms = facts.config.min_compaction_lag_ms
-                [first] = [one for one in segments if one.base_offset == offset]
+                [first] = [
+                    segment for segment in segments if segment.base_offset == offset
+                ]
                 until = first.largest_timestamp + lag_ms
                 yield Reason(KeepRule.LAG, str(limit), lag_ms, until)

@@ -1,4 +1,4 @@
-"""`Throttle`: a limit of bytes a second, which all threads of a cleaner share.
+"""`Throttle`: a limit of bytes per second that all threads of a cleaner share.
 
 Source: ``Throttler.java``.
 """
@@ -11,11 +11,11 @@ from threading import Lock
 from typing import Final
 
 WINDOW_NS: Final = 300_000_000
-"""Bytes are counted at least this long before their rate is limited."""
+"""The time for which bytes are counted before their rate is compared."""
 
 
 class Throttle:
-    """A limit of `bytes_per_second`; `wait` sleeps where more were counted.
+    """A limit of `bytes_per_second`; `count` sleeps if the rate is higher.
 
     >>> naps, times = [], iter([0, 400_000_000, 400_000_000])
     >>> throttle = Throttle(1000, now_ns=lambda: next(times), sleep=naps.append)
@@ -39,7 +39,7 @@ class Throttle:
         self._began_ns = now_ns()
 
     def count(self, size: int) -> None:
-        """Count bytes that were read or written, and sleep where they were too many."""
+        """Count bytes read or written; sleep if their rate is above the limit."""
         with self._lock:
             self._counted += size
             elapsed_ns = self._now_ns() - self._began_ns

@@ -1,9 +1,9 @@
-"""Which batches of transactions a compaction may discard.
+"""Find the transactional batches that compaction may discard.
 
 The data of an aborted transaction is discarded at once. A marker is discardable once no
-data of its transaction is left: a round that reaches the marker without having passed
-any batch of the transaction finds that out. An aborted transaction of which there was
-data is written to the transaction index of the cleaned segment.
+data of its transaction is left, that is, if a round reads the marker without having
+read a batch of the transaction. An aborted transaction that had data is written to the
+transaction index of the cleaned segment.
 
 Source: ``CleanedTransactionMetadata.java``.
 """
@@ -32,9 +32,9 @@ OTHER = int(ControlRecordType.UNKNOWN)
 
 
 class TransactionTracker:
-    """The transactions that a pass over a log is in, batch after batch.
+    """The open transactions at each batch, as a log is read in order.
 
-    `keep_aborted` is called with each aborted transaction of which there was data.
+    `keep_aborted` is called with each aborted transaction that had data.
     """
 
     def __init__(
@@ -48,9 +48,10 @@ class TransactionTracker:
         self._committed: set[int] = set()
 
     def expect(self, transactions: Iterable[AbortedTransaction]) -> None:
-        """Add aborted transactions that the batches to come may belong to."""
-        for one in transactions:
-            heappush(self._expected, (one.first_offset, self._number, one))
+        """Add aborted transactions to which the following batches may belong."""
+        for transaction in transactions:
+            entry = transaction.first_offset, self._number, transaction
+            heappush(self._expected, entry)
             self._number += 1
 
     def discardable(
@@ -58,8 +59,9 @@ class TransactionTracker:
     ) -> npt.NDArray[np.bool_]:
         """Return which of the following batches may be discarded.
 
-        `rows` are their headers; they are in `data`, which begins at `origin`. Raises
-        `InvalidRecordError` and `CompressionError` for a marker that cannot be read.
+        `rows` are their headers, and `data` their bytes from position `origin` on.
+        Raises `InvalidRecordError` and `CompressionError` for a marker that cannot be
+        read.
         """
         result = np.zeros(len(rows), np.bool_)
         attributes = np.where(rows["magic"] == 2, rows["attributes"], 0)
@@ -86,7 +88,7 @@ class TransactionTracker:
         return result
 
     def _begin_aborted(self, offset: int) -> None:
-        """Begin the aborted transactions whose first offset is up to `offset`."""
+        """Begin the aborted transactions whose first offset is at most `offset`."""
         while self._expected and self._expected[0][0] <= offset:
             _, _, transaction = heappop(self._expected)
             self._aborted.setdefault(transaction.producer_id, transaction)
@@ -99,7 +101,7 @@ class TransactionTracker:
         return False
 
     def _is_settled_by(self, type_: int, producer_id: int) -> bool:
-        """End a transaction by its marker; return whether there was no data of it."""
+        """End a transaction at its marker; return whether it had no data."""
         if type_ == ABORT:
             aborted = self._aborted.pop(producer_id, None)
             if aborted is None or producer_id not in self._aborted_with_data:
@@ -118,10 +120,10 @@ class TransactionTracker:
 def _control_types(data: Bytes, origin: int, rows: BatchHeaders) -> Int64s:
     """Return the type of the first record of each control batch.
 
-    Raises `InvalidRecordError` for one without a valid key, and for a corrupt record.
+    Raises `InvalidRecordError` for an invalid key or a corrupt record.
     """
     types = np.full(len(rows), OTHER)
-    any_producer = rows.copy()  # also control batches that are no producer's
+    any_producer = rows.copy()  # includes control batches without a producer
     any_producer["producer_id"] = 0
     any_producer["attributes"][rows["magic"] < 2] = 0
     try:

@@ -61,19 +61,21 @@ def command(
     form: str | None,
     no_color: bool,
 ) -> None:
-    """Keep the last record of each key, or print what that would leave.
+    """Keep the last record of each key, or print what that leaves.
 
-    PATH is a partition's directory, or a log directory: of that, the partitions of the
-    topics given, or else of those with compact in cleanup.policy. By default nothing in
-    it is changed: the partitions are copied to a temporary directory and compacted
-    there, and the numbers before and after are printed.
+    PATH is a partition's directory, or a log directory. In a log directory, the
+    partitions of the given topics are compacted; without --topic, those of all topics
+    with compact in cleanup.policy. By default nothing in PATH is changed: the
+    partitions are copied to a temporary directory and compacted there, and the numbers
+    before and after are printed.
 
     The rules are those of a broker's cleaner. Records at or above the checkpointed high
     watermark are not compacted; without a checkpoint, all are. A record without a key
     is removed. A tombstone is kept for delete.retention.ms after the first compaction.
 
     With --in-place no broker may be running on the log directory. The exit code is 4 if
-    a partition exists in the output directory, or if a topic is not one to compact.
+    a partition exists in the output directory, or if a topic that is to be compacted in
+    place does not have compact in cleanup.policy.
     """
     from kafkalog.cleaner.offline_compaction import compact
     from kafkalog.errors import LogLockedError, LogStateError

@@ -1,4 +1,4 @@
-"""``kafkalog whatif``: what retention and compaction would remove."""
+"""``kafkalog whatif``: print what retention and compaction would remove."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ def command(
     partition with compact in cleanup.policy is copied to a temporary directory and
     compacted there.
 
-    NAME=VALUE changes a setting of the topics, such as retention.ms=3600000. The others
-    are those of the topic in the cluster's metadata log, or Kafka's defaults; which, is
-    printed on standard error.
+    NAME=VALUE changes a setting of the topics, such as retention.ms=3600000. The other
+    settings are those of the topic in the cluster's metadata log, or Kafka's defaults.
+    Their origin is printed on standard error.
 
     A row is for the records of one segment that one rule removes: log_start_offset,
     retention.bytes, retention.ms, compact (a later record has the same key),
@@ -103,12 +103,13 @@ def _settings_of(texts: Iterable[str]) -> dict[str, str]:
 
 
 def report_settings(used: Iterable[SettingsUsed]) -> None:
-    """Print the origin of the settings on standard error, a line for each."""
+    """Print the origin of the settings on standard error, one line per origin."""
     from kafkalog.log.topic_settings import PASS_PROPERTIES
 
     topics: dict[tuple[str, str | None], list[str]] = {}
-    for each in used:
-        topics.setdefault((each.source, each.unknown), []).append(each.topic)
+    for settings in used:
+        origin = settings.source, settings.unknown
+        topics.setdefault(origin, []).append(settings.topic)
     for (source, unknown), names in topics.items():
         if unknown == PASS_PROPERTIES:
             unknown = "without retention.ms; it may be in --server-properties"

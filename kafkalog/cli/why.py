@@ -1,4 +1,4 @@
-"""``kafkalog why``: the rules that keep a segment."""
+"""``kafkalog why``: print the rules that keep a segment."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def command(
 
     SEGMENT is a .log file, or one marked .log.deleted, in its partition's directory.
     Nothing is changed. The settings are those of the topic in the cluster's metadata
-    log, or Kafka's defaults; which, is printed on standard error.
+    log, or Kafka's defaults. Their origin is printed on standard error.
 
     The rules that keep a segment: retention.ms, retention.bytes, cleanup.policy
     (without delete), high_watermark (not yet replicated), active (the segment is
     appended to), older_segment (an older one is kept), file.delete.delay.ms; and with
-    compaction transaction (one is open) and min.compaction.lag.ms. Those that remove
-    it: log_start_offset, retention.bytes, retention.ms.
+    compaction, transaction (one is open) and min.compaction.lag.ms. The rules that
+    remove it: log_start_offset, retention.bytes, retention.ms.
     """
     from kafkalog.cleaner.segment_keeping import why
 

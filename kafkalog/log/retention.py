@@ -1,11 +1,11 @@
 """Retention: deletion of segments below the log start, by size and by age.
 
-Three passes are made, in this order, from the oldest segment on. Each ends at the first
-segment that is kept, so one segment with a timestamp in the future keeps all that
-follow. A segment that is not replicated is kept.
+There is a pass for each rule, in this order, from the oldest segment on. It ends at the
+first segment that is kept, so a segment with a timestamp in the future keeps all
+segments after it. A segment that is not replicated is kept.
 
-The passes read a list of segments and the offsets of a log; `plan_retention` returns
-what they delete, and `delete_old_segments` deletes it.
+The passes read a list of segments and the offsets of a log. `plan_retention` returns
+the segments to delete, and `delete_old_segments` deletes them.
 
 Source: ``UnifiedLog.deleteOldSegments`` and its helpers.
 """
@@ -25,7 +25,7 @@ from kafkalog.segment.growing_segment import GrowingSegment
 
 
 class RetentionRule(StrEnum):
-    """A rule by which a segment is deleted; the members are in the order of passes."""
+    """A rule that deletes segments; the members are in the order of the passes."""
 
     LOG_START = "log_start_offset"
     SIZE = "retention.bytes"
@@ -33,7 +33,7 @@ class RetentionRule(StrEnum):
 
 
 class RetainedSegment(Protocol):
-    """What retention reads of a segment."""
+    """The attributes of a segment that retention reads."""
 
     @property
     def base_offset(self) -> int:
@@ -41,7 +41,7 @@ class RetainedSegment(Protocol):
 
     @property
     def size(self) -> int:
-        """Bytes of its ``.log``."""
+        """The size of the ``.log`` file, in bytes."""
 
     @property
     def largest_timestamp(self) -> int:
@@ -69,7 +69,7 @@ class Removal(NamedTuple, Generic[Segment]):
 
 
 def rules_of(config: LogConfig) -> tuple[RetentionRule, ...]:
-    """Return the rules that ``cleanup.policy`` applies, in their order.
+    """Return the rules that ``cleanup.policy`` applies, in order.
 
     >>> [str(rule) for rule in rules_of(LogConfig(cleanup_policy="compact"))]
     ['log_start_offset']
@@ -96,7 +96,7 @@ def find_deletable(
     config: LogConfig,
     now_ms: int,
 ) -> list[Segment]:
-    """Return the oldest segments, while they are replicated and a rule deletes them."""
+    """Return the segments that a rule deletes, up to the first that it keeps."""
     condition = condition_of(rule, segments, offsets, config, now_ms)
     deletable = []
     for segment, following in with_following(segments):
@@ -111,12 +111,12 @@ def find_deletable(
 def with_following(
     segments: Sequence[Segment],
 ) -> Iterator[tuple[Segment, Segment | None]]:
-    """Yield each segment and the one that follows it."""
+    """Yield each segment with the segment after it; None after the last one."""
     yield from zip(segments, [*segments[1:], None], strict=False)
 
 
 def is_replicated(following: RetainedSegment | None, offsets: LogOffsets) -> bool:
-    """Return whether the high watermark is at the end of a segment, or above it."""
+    """Return whether the high watermark is at or above the end of a segment."""
     end = offsets.log_end_offset if following is None else following.base_offset
     return offsets.high_watermark >= end
 
@@ -128,7 +128,7 @@ def condition_of(
     config: LogConfig,
     now_ms: int,
 ) -> Condition:
-    """Return the condition of a rule, to be called with each segment in order."""
+    """Return the condition of a rule; it must be called with the segments in order."""
     match rule:
         case RetentionRule.LOG_START:
             return _is_below(offsets.log_start_offset)
@@ -177,7 +177,7 @@ def expires_ms(segment: RetainedSegment, config: LogConfig) -> int | None:
 
 
 def delete_old_segments(log: LogState) -> int:
-    """Delete the segments that the settings no longer keep; return their number."""
+    """Delete the segments that the settings do not keep; return their number."""
     return sum(_delete_by(rule, log) for rule in rules_of(log.config))
 
 
@@ -195,7 +195,7 @@ def _delete_by(rule: RetentionRule, log: LogState) -> int:
 
 
 def _delete(log: LogState, segments: list[GrowingSegment]) -> None:
-    """Delete segments; if these are all of the log, roll first."""
+    """Delete segments; if they are all segments of the log, roll it first."""
     if len(segments) == len(log.segments):
         active = roll(log)
         if segments[-1].base_offset == active.base_offset:
