@@ -1,1 +1,1 @@
-"""The logs of whole log directories, managed as a broker manages them."""
+"""Management of all logs in log directories, as in a broker."""

@@ -1,6 +1,6 @@
-"""The periodic tasks of a log manager, and the queue of what it removes after a delay.
+"""The periodic tasks of a log manager, and the queue of directories to remove.
 
-Names and periods are those of a broker's tasks.
+The names and periods of the tasks are those of a broker.
 
 Source: ``LogManager.startupWithConfigOverrides``, ``LogManager.deleteLogs``,
 ``ReplicaManager.startHighWatermarkCheckPointThread``.
@@ -42,7 +42,7 @@ def period_of(task: str, broker: BrokerConfig) -> int:
 def start_tasks(
     tasks: dict[str, Callable[[], object]], broker: BrokerConfig, scheduler: Scheduler
 ) -> None:
-    """Schedule tasks, the first runs after the broker's initial delay."""
+    """Schedule tasks, which first run after the broker's initial delay."""
     delay_ms = broker.log_initial_task_delay_ms
     for name, work in tasks.items():
         scheduler.schedule(name, unless_closed(work), delay_ms, period_of(name, broker))
@@ -59,7 +59,7 @@ def unless_closed(work: Callable[[], object]) -> Work:
 
 
 class RemovalQueue(Generic[Item]):
-    """A queue of items to remove, each after a delay since it was added.
+    """A queue of items, each of which is removed a delay after it was added.
 
     >>> from kafkalog.testing import ManualClock
     >>> clock = ManualClock()

@@ -34,8 +34,8 @@ class ClusterImage:
     Parameters
     ----------
     partitions : mapping of (str, int) to Replicas
-        The ids of the brokers of each partition, and the ids of the log directories
-        there, which may be empty.
+        For each partition the ids of its brokers, and the ids of the log directories
+        on these brokers. There may be no ids of directories.
 
     Examples
     --------
@@ -51,8 +51,8 @@ class ClusterImage:
     def read(cls, path: AnyPath) -> Self:
         """Return the partitions in the metadata log of a cluster.
 
-        The log is read to its end. Records there that the controllers have not
-        committed count, too.
+        The log is read to its end, including records that the controllers have not
+        committed.
 
         Parameters
         ----------
@@ -67,7 +67,7 @@ class ClusterImage:
         Raises
         ------
         NotALogDirectoryError
-            If there is no metadata log.
+            If there is no metadata log at `path`.
         CorruptRecordError
             If the metadata log is corrupt, or has a gap.
         OSError
@@ -95,8 +95,7 @@ class ClusterImage:
         Returns
         -------
         bool
-            Whether the cluster has that partition, and the broker is among its
-            replicas.
+            Whether the cluster has the partition, and the broker has a replica of it.
         """
         if topic_id is None:
             return False
@@ -116,8 +115,8 @@ class ClusterImage:
         Returns
         -------
         bool
-            Whether the log has no topic id, or one that the cluster does not have, or
-            whether the broker is not among the replicas.
+            Whether the log has no topic id, or the cluster does not have the partition,
+            or the broker has no replica of it.
         """
         return not self.is_assigned(log.topic_id, log.partition, node_id)
 
@@ -134,7 +133,7 @@ class ClusterImage:
         Returns
         -------
         str or None
-            The id; None if the cluster has no such replica, or no directories.
+            The id; None if the cluster has no such replica, or no directory of it.
         """
         replicas = self.partitions.get((log.topic_id or "", log.partition))
         if replicas is None:

@@ -5,10 +5,10 @@
     orders-0.<32 hex>-delete            is removed after a delay
     orders-0.<32 hex>-stray             is left unchanged
     __cluster_metadata-0                is left unchanged: it belongs to the controller
-    orders-0.kafkalog-move              a file: a log in another directory has replaced,
-                                        or was to replace, the one here
+    orders-0.kafkalog-move              a file: a move replaces the log here by a log in
+                                        another directory
 
-Nothing is changed here.
+This module changes no files.
 
 Source: ``LogManager.loadLogs``.
 """
@@ -41,7 +41,7 @@ from kafkalog.storage.remote_source import RemotePath
 
 REMOTE_INDEXES: Final = "remote-log-index-cache"
 DEPARTURE: Final = ".kafkalog-move"
-"""Suffix of the file that marks a log while one in another directory replaces it."""
+"""Suffix of the file that marks a log while a log elsewhere replaces it."""
 
 DISK_FAILURES: Final = (OSError, CorruptCheckpointError)
 """Errors that take one log directory offline, and leave the others open."""
@@ -52,7 +52,8 @@ AnyDirectories = AnyPath | Iterable[AnyPath]
 def distinct_directories(directories: AnyDirectories) -> list[Path]:
     """Return one or several log directories as absolute paths.
 
-    Raises `ConfigError` for no directory or duplicates, `LogArgumentError` for a URL.
+    Raises `ConfigError` if there is no directory, or one twice, and `LogArgumentError`
+    for a URL.
     """
     if isinstance(directories, (str, os.PathLike, RemotePath)):
         directories = [directories]
@@ -83,8 +84,8 @@ class FoundLog:
 class FoundLogs:
     """The logs of a log directory: those to load, those to remove, and strays.
 
-    `departed` are partitions that may be complete in another log directory;
-    `superseded` are the logs here of those that are.
+    `departed` are the partitions with a ``.kafkalog-move`` file. `superseded` are the
+    logs of those that have been replaced by a log in another directory.
     """
 
     logs: list[FoundLog] = field(default_factory=list)
@@ -95,18 +96,18 @@ class FoundLogs:
 
 
 def find_logs(directory: Path, settings: TopicSettings, threads: Executor) -> FoundLogs:
-    """Return the logs in a directory, which are checked in `threads`.
+    """Return the logs in a directory, checked in `threads`.
 
     Raises `NotALogDirectoryError` for a subdirectory that is not a partition's, and the
     first error of `check_log`; other errors precede `DISK_FAILURES`.
     """
     found = FoundLogs()
-    named: list[tuple[PartitionDir, Path]] = []
+    partitions: list[tuple[PartitionDir, Path]] = []
     for path in sorted(directory.iterdir()):
         if path.name.endswith(DEPARTURE) and path.is_file():
-            of = parse_partition_dir(path.name.removesuffix(DEPARTURE))
-            if of is not None:
-                found.departed.add((of.topic, of.partition))
+            departed = parse_partition_dir(path.name.removesuffix(DEPARTURE))
+            if departed is not None:
+                found.departed.add((departed.topic, departed.partition))
         if not path.is_dir() or path.name == REMOTE_INDEXES:
             continue
         name = parse_partition_dir(path.name)
@@ -119,20 +120,20 @@ def find_logs(directory: Path, settings: TopicSettings, threads: Executor) -> Fo
         elif name.state == "stray":
             found.strays.append(path)
         elif name.topic != METADATA_TOPIC:
-            named.append((name, path))
+            partitions.append((name, path))
 
     def check(listed: tuple[PartitionDir, Path]) -> str | Exception | None:
         try:
             return check_log(listed[1])
-        except DISK_FAILURES as error:  # raised after all are checked
+        except DISK_FAILURES as error:  # raised after all logs are checked
             return error
 
-    checks = list(threads.map(check, named))
-    for (name, path), topic_id in zip(named, checks, strict=True):
+    checks = list(threads.map(check, partitions))
+    for (name, path), topic_id in zip(partitions, checks, strict=True):
         if isinstance(topic_id, Exception):
             raise topic_id
-        of_topic = settings.of(name.topic, topic_id)
-        found.logs.append(FoundLog(name, path, of_topic))
+        topic_settings = settings.of(name.topic, topic_id)
+        found.logs.append(FoundLog(name, path, topic_settings))
     return found
 
 

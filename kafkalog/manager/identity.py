@@ -28,10 +28,10 @@ from kafkalog.storage.file_names import META_PROPERTIES
 from kafkalog.storage.location import AnyPath
 
 IsStray = Callable[[WritableLog], bool]
-"""Returns whether a log that was loaded does not belong to this broker."""
+"""Returns whether a loaded log does not belong to this broker."""
 
 RESERVED_IDS: Final = 100
-"""The lowest ids stand for no directory, such as a lost or an unassigned one."""
+"""Number of the lowest ids, which are reserved, such as that of a lost directory."""
 
 
 def read_identity(directory: Path) -> MetaProperties | None:
@@ -53,8 +53,8 @@ def check_identities(
 ) -> None:
     """Raise `LogStateError` for directories of several clusters or brokers.
 
-    `cluster_id` and `node_id` are those expected; None for those of the first
-    directory. A directory id may not occur twice, nor be a reserved one.
+    `cluster_id` and `node_id` are the expected ids; None stands for the ids of the
+    first directory. Duplicate and reserved directory ids are errors, too.
     """
     seen: dict[str, Path] = {}
     for directory, identity in found.items():
@@ -120,7 +120,7 @@ class Owner:
     """The cluster and the broker that a manager's log directories belong to.
 
     `cluster` is the cluster's partitions, or the path of its metadata log. `cluster_id`
-    and `node_id` are those given.
+    and `node_id` are the expected ids; `check` sets an unknown `node_id`.
     """
 
     cluster: ClusterImage | AnyPath | None = None
@@ -128,9 +128,10 @@ class Owner:
     node_id: int | None = None
 
     def check(self, found: Mapping[Path, MetaProperties]) -> None:
-        """Raise the errors of `check_identities`; read the cluster's partitions.
+        """Check the ids of directories, and read the cluster's partitions.
 
-        Raises `ConfigError` if there are partitions and no id of this broker.
+        Raises the errors of `check_identities`, and `ConfigError` if there is a cluster
+        and the id of this broker is unknown.
         """
         check_identities(found, self.cluster_id, self.node_id)
         for identity in found.values():
@@ -143,7 +144,7 @@ class Owner:
                 self.cluster = ClusterImage.read(self.cluster)
 
     def strays_or(self, is_stray: IsStray | None) -> IsStray | None:
-        """Return whether a log is a stray by the cluster's partitions or `is_stray`."""
+        """Return a function that finds strays by the cluster or by `is_stray`."""
         image, node_id = self.cluster, self.node_id
         if not isinstance(image, ClusterImage) or node_id is None:
             return is_stray

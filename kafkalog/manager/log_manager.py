@@ -1,8 +1,8 @@
-"""`LogManager`: the logs of whole log directories, managed as a broker manages them.
+"""`LogManager`: all logs in log directories, managed as in a broker.
 
 Tasks of a scheduler run retention, flush logs after their ``flush.ms``, write
 checkpoints, and remove deleted partitions. Each task is a public method, too. A
-`LogCleaner` compacts logs in tasks of its own, and runs their retention.
+`LogCleaner` compacts logs in separate tasks, and runs the retention of these logs.
 
 Source: ``LogManager.scala``, ``ReplicaManager.scala`` (its checkpoints).
 """
@@ -73,10 +73,10 @@ from kafkalog.storage.location import AnyPath, local_path
 class LogManager(Mapping[Name, WritableLog]):
     """The logs of one or several log directories, by (topic, partition).
 
-    A manager is a mapping of the open logs. The directories are locked as by a broker,
-    and created if they are missing. All logs in them are loaded, and recovered if the
-    last shutdown was not clean. `close` flushes all logs, and writes the checkpoints
-    and the clean shutdown marker.
+    A manager is a mapping of the open logs. The directories are created if they are
+    missing, and locked as by a broker. All logs in them are loaded, and recovered if
+    the last shutdown was not clean. `close` flushes all logs, and writes the
+    checkpoints and the clean shutdown marker.
 
     A directory whose disk fails is closed and listed in `offline`; the others stay
     open. If the constructor raises, no directory was changed.
@@ -197,7 +197,7 @@ class LogManager(Mapping[Name, WritableLog]):
         self._directories = [ManagedDirectory(path, context) for path in paths]
         self._deleted = RemovalQueue[tuple[ManagedDirectory, Path]](self._clock)
         self._cleaner = LogCleaner.from_config(self, self.broker)
-        self._uncompacted: set[Name] = set()  # paused, as they are moving
+        self._uncompacted: set[Name] = set()  # paused while they move
         self._mover = Mover(self._directories)
         self._moving = RLock()  # held while batches are copied
         self._copies_next: Task | None = None
@@ -246,9 +246,9 @@ class LogManager(Mapping[Name, WritableLog]):
                 call.result()
 
     def _recover_futures(self, owner: Owner) -> None:
-        """Make future logs current that the cluster has accepted, if there is no other.
+        """Make future logs without a current log current, if the cluster expects them.
 
-        Their current log was in a directory that was replaced by an empty one.
+        The directory of the current log was replaced by an empty one.
         """
         for directory in self._online():
             for name, log in list(directory.futures.items()):
@@ -284,7 +284,7 @@ class LogManager(Mapping[Name, WritableLog]):
         self._schedule_copying()
 
     def _check_if_open(self) -> None:
-        """Take directories offline whose disk failed, unless the manager is closed."""
+        """Take directories with a failed disk offline, unless the manager is closed."""
         with suppress(LogClosedError), self._while_open():
             self._check()
 
@@ -300,8 +300,8 @@ class LogManager(Mapping[Name, WritableLog]):
     def _pause_moving(self) -> None:
         """Pause compaction of the logs that are moving, and resume it for others.
 
-        A future log takes over the end of the clean part with the swap, so that part
-        must not be compacted after it was copied.
+        The swap also moves the checkpointed end of the clean part. Batches that were
+        copied before a round would count as clean without being compacted.
         """
         moving = {
             name
@@ -315,7 +315,7 @@ class LogManager(Mapping[Name, WritableLog]):
         self._uncompacted &= moving
 
     def _schedule_copying(self, delay_ms: int = 0) -> None:
-        """Advance the moves in the background, for as long as there are any."""
+        """Advance the moves in the background, while there are any."""
 
         def advance() -> None:
             self._copies_next = None
@@ -373,7 +373,7 @@ class LogManager(Mapping[Name, WritableLog]):
 
     @property
     def offline(self) -> dict[Path, Exception]:
-        """Log directories that were closed because of an error, and the error."""
+        """Log directories that were closed because of an error, and the errors."""
         with self._lock:
             self._check()
             return {
@@ -384,7 +384,7 @@ class LogManager(Mapping[Name, WritableLog]):
 
     @property
     def offline_logs(self) -> dict[Name, Path]:
-        """The partitions that an offline log directory had, as far as it was read."""
+        """The partitions known to be in an offline log directory."""
         with self._lock:
             self._check()
             return {
@@ -451,9 +451,9 @@ class LogManager(Mapping[Name, WritableLog]):
     ) -> WritableLog:
         """Return a partition's log; create it if it is missing.
 
-        A new log is created in the directory with the fewest logs, but not in one of
-        ``cordoned.log.dirs`` if there is another. Of directories with equally many it
-        is the first. A log that was closed is opened again.
+        A new log is created in the directory with the fewest logs, the first of several
+        such directories. Those in ``cordoned.log.dirs`` are used only if there is no
+        other. A log that was closed is opened again.
 
         Parameters
         ----------
@@ -464,10 +464,10 @@ class LogManager(Mapping[Name, WritableLog]):
         topic_id : str, optional
             The id of the topic, which a new log records in ``partition.metadata``.
         is_new : bool
-            Whether the partition is known to be new. While a directory is offline, the
-            log may be in it: then a log is created only if it is new.
+            Whether the partition is known to be new. An offline directory may have the
+            log, so while one is offline a log is created only with `is_new`.
         directory : path, optional
-            The log directory of a new log. A log that exists stays where it is.
+            The log directory of a new log. An existing log is not moved.
 
         Returns
         -------
@@ -539,7 +539,7 @@ class LogManager(Mapping[Name, WritableLog]):
                 self._online()
 
     def _next_directory(self) -> ManagedDirectory:
-        """Return the directory with the fewest logs, a cordoned one only if needed."""
+        """Return the directory with the fewest logs, cordoned only if all are."""
         online = self._online()
         cordoned = {
             Path(path).absolute() for path in self.broker.cordoned_log_directories
@@ -626,13 +626,13 @@ class LogManager(Mapping[Name, WritableLog]):
         """Start to move a partition to another log directory of this manager.
 
         A future log is created there, and batches are copied to it in the background,
-        or by `advance_moves`. Once it has all, it replaces the current log, whose
-        directory is deleted as by `delete`. Until then the current log is used as
-        before; then it is closed, and ``manager[topic, partition]`` is the other one.
-        A move continues when the directories are opened again.
+        or by `advance_moves`. Until the future log has all batches, the current log is
+        used as before. Then the current log is closed and deleted as by `delete`, and
+        ``manager[topic, partition]`` is the new log. A move continues when the
+        directories are opened again.
 
-        If the partition is already moving to another directory, that move is aborted.
-        If it is in `directory`, nothing is copied.
+        A move of the partition to another directory is aborted. If the partition is in
+        `directory` already, no move is started.
 
         Parameters
         ----------
@@ -726,7 +726,7 @@ class LogManager(Mapping[Name, WritableLog]):
         return marked is not None
 
     def advance_moves(self, max_bytes: int = FETCH_BYTES) -> int:
-        """Copy the next part of each moving partition; finish moves that have all.
+        """Copy the next part of each moving partition; finish complete moves.
 
         A future log from before the last opening is first compared with the current
         log, as the current log may have been changed since.
@@ -734,13 +734,13 @@ class LogManager(Mapping[Name, WritableLog]):
         Parameters
         ----------
         max_bytes : int
-            How many bytes of each partition to copy or compare at most; at least one
-            batch.
+            Maximum number of bytes to copy or compare for each partition. At least one
+            batch is copied or compared.
 
         Returns
         -------
         int
-            Bytes that were copied or compared.
+            The number of bytes that were copied or compared.
 
         Raises
         ------
@@ -822,7 +822,7 @@ class LogManager(Mapping[Name, WritableLog]):
             return len(found)
 
     def update_config(self, topic: str, config: LogConfig) -> None:
-        """Set the settings of a topic, for its present and future logs.
+        """Set the settings of a topic, for its open logs and for new ones.
 
         Parameters
         ----------
@@ -855,7 +855,7 @@ class LogManager(Mapping[Name, WritableLog]):
     # Periodic tasks
 
     def retain(self) -> int:
-        """Delete segments by retention time, retention size, and log start offset.
+        """Delete segments by retention time, retention size and log start offset.
 
         Segments of compacted logs are deleted only with ``log.cleaner.enable``, as by a
         broker.
@@ -1092,7 +1092,7 @@ class LogManager(Mapping[Name, WritableLog]):
         self._stop()
 
     def _close_cleaner(self) -> None:
-        # In a forked process no thread ends the rounds that were under way.
+        # In a forked process no thread would end the rounds that were in progress.
         if not any(each.is_inherited for each in self._directories):
             self._cleaner.close()
 

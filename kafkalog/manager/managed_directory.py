@@ -67,8 +67,8 @@ class ManagerContext:
 class ManagedDirectory:
     """A log directory and its logs.
 
-    `failure` is the error that took it offline, and `offline_logs` are the partitions
-    that it had then.
+    `failure` is the error that took the directory offline, and `offline_logs` are the
+    partitions that it had at that time.
     """
 
     def __init__(self, path: Path, context: ManagerContext) -> None:
@@ -86,7 +86,7 @@ class ManagedDirectory:
     def lock(self) -> None:
         """Lock the directory; create it if it is missing.
 
-        Raises `LogLockedError` if it is open for writing.
+        Raises `LogLockedError` if the directory is open for writing elsewhere.
         """
         try:
             self._make(self.path)
@@ -150,7 +150,7 @@ class ManagedDirectory:
                 config = found.settings.config
                 try:
                     log = self._open(found.path, config, start, point, clean=clean)
-                except DISK_FAILURES as error:  # raised after all were tried
+                except DISK_FAILURES as error:  # raised after all logs were tried
                     return error
                 (self.futures if found.name.state else self.logs)[name] = log
                 log.update_high_watermark(highs.get(name, 0))
@@ -167,7 +167,7 @@ class ManagedDirectory:
     def mark_strays(self, is_stray: IsStray) -> None:
         """Close the logs that do not belong to this broker, and mark them as strays.
 
-        `OSError` takes the directory offline.
+        An `OSError` takes the directory offline.
         """
         try:
             for logs in (self.logs, self.futures):
@@ -204,7 +204,7 @@ class ManagedDirectory:
         return log
 
     def reopen_if_closed(self, name: Name) -> WritableLog:
-        """Return a log; load it again if the caller closed it.
+        """Return a log; load it again if it was closed.
 
         Raises `OSError`, which takes the directory offline.
         """
@@ -358,8 +358,8 @@ class ManagedDirectory:
     def promote(self, name: Name) -> None:
         """Make a future log the current one.
 
-        Raises `OSError`, which takes the directory offline. The log then has its old
-        name, if it can be renamed back: the next opening rejects two current logs.
+        Raises `OSError`, which takes the directory offline. The log is then renamed
+        back, if possible, as the next opening rejects two current logs.
         """
         log = self.futures[name]
         future, current = path_of(log), self.path / PartitionDir(*name).name
@@ -374,7 +374,7 @@ class ManagedDirectory:
         self.logs[name] = self.futures.pop(name)
 
     def begin_departure(self, name: Name) -> None:
-        """Mark a log as superseded by a log of the partition in another directory.
+        """Mark a log as about to be replaced by a log in another directory.
 
         Raises `OSError`, which takes the directory offline.
         """
@@ -413,22 +413,23 @@ class ManagedDirectory:
             self.fail(error)
 
     def delete_superseded(self, moved: Collection[Name]) -> None:
-        """Mark logs as deleted that were `moved`, and remove the marks of departures.
+        """Mark superseded logs as deleted, and remove the marks of departures.
 
-        A log that was superseded, but whose new log is not loaded, stays as it is.
+        A superseded log is unchanged if its partition is not in `moved`, the partitions
+        with a loaded log.
         """
         try:
-            left = set()
+            kept = set()
             for log in self.found.superseded:
                 name = log.name.topic, log.name.partition
                 if name in moved:
                     marked = self._mark(log.path, name, "delete")
                     self.found.deleted.append(marked)
                 else:
-                    left.add(name)
+                    kept.add(name)
         except OSError as error:
             self.fail(error)
-        for name in self.found.departed - left:
+        for name in self.found.departed - kept:
             self.end_departure(name)
 
     def remove(self, marked: Path) -> None:
@@ -449,14 +450,14 @@ class ManagedDirectory:
     def close(self) -> None:
         """Flush and close all logs; write checkpoints and the clean shutdown marker.
 
-        If that fails, the marker is not written and the error is raised.
+        If this fails, the marker is not written and the error is raised.
         """
         if self.failure is not None or self._owned is None or self.is_inherited:
             return
         self.check_logs()
         with self._threads() as threads:
-            outcomes = list(threads.map(self._close, self.all_logs()))
-        for error in outcomes:
+            errors = list(threads.map(self._close, self.all_logs()))
+        for error in errors:
             if error is not None and self.failure is None:
                 self.fail(error)
         self.checkpoint()
@@ -471,7 +472,7 @@ class ManagedDirectory:
                 log.flush(include_active=True)
                 log.owner = None  # all logs' checkpoints are written together
                 log.close()
-        except Exception as error:  # raised by `close` after all were tried
+        except Exception as error:  # raised by `close` after all logs were tried
             return error
         return None
 
@@ -487,7 +488,7 @@ class ManagedDirectory:
     def abandon(self) -> None:
         """Close all files without a flush, and without a clean shutdown marker.
 
-        If no log was loaded, an existing marker stays.
+        An existing marker is kept if no log was loaded.
         """
         for log in self.all_logs():
             log.abandon()

@@ -2,26 +2,26 @@
 
 A move has a current log and a future log:
 
-    orders-0                            in the directory that it leaves
-    orders-0.<32 hex>-future            in the directory that it moves to
+    orders-0                            in the source directory
+    orders-0.<32 hex>-future            in the target directory
 
-The future log is created empty, and batches are copied to it as to a follower. A future
-log that was not filled by this process, or whose current log was truncated since, is
-compared with the current log before more is copied: it may have batches that the
-current log has lost. Once it has all batches, the two are swapped:
+The future log is created empty, and batches are copied to it as to a follower. If the
+manager was opened again, or the current log was truncated, the future log may have
+batches that the current log has lost. It is then compared with the current log before
+more batches are copied. Once it has all batches, the two logs are swapped:
 
-1. the future log is forced to disk, its offsets are checkpointed
+1. the future log is forced to disk, and its offsets are checkpointed
 2. the file ``orders-0.kafkalog-move`` is created next to the old ``orders-0``
 3. ``orders-0.<32 hex>-future`` is renamed to ``orders-0``
 4. the old ``orders-0`` is renamed to ``orders-0.<32 hex>-delete``
 5. the checkpoints of both directories are written, the line of the log cleaner included
 6. the file of step 2 is removed
 
-A crash between 3 and 4 leaves two directories of the partition. A broker refuses to
-start with these. Here the one next to the file of step 2 is marked as deleted when the
-directories are opened, as the other one is complete. If there is no other one, the file
-is removed. Brokers ignore the file. It is in the directory that is still in use if the
-disk of the other one fails, so that it can be removed then.
+A crash between steps 3 and 4 leaves two directories of the partition, with which a
+broker does not start. The next `LogManager` marks the directory next to the file of
+step 2 as deleted, as the other one is complete. If there is no other one, the file is
+removed. Brokers ignore the file. It is in the source directory, so that it can be
+removed if the disk of the target fails.
 
 Source: ``LogManager.replaceCurrentWithFutureLog``, ``ReplicaAlterLogDirsThread.scala``,
 ``ReplicaManager.alterReplicaLogDirs``.
@@ -43,10 +43,10 @@ from kafkalog.storage.file_names import MAX_NAME_LENGTH, PartitionDir
 
 MOVER: Final = "ReplicaAlterLogDirsThread-0"
 BACKOFF_MS: Final = 1000
-"""``replica.fetch.backoff.ms``: the delay until a move that had nothing to do."""
+"""``replica.fetch.backoff.ms``: the delay after a pass that copied nothing."""
 
 NOBODY: Final = (0,)
-"""As other followers of the current log: a future log does not raise its watermark."""
+"""``in_sync`` of `replicate`: a future log does not raise the high watermark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +55,14 @@ class Move:
 
     Attributes
     ----------
-    source : Path
-        The log directory that the partition leaves; it may be offline.
+    source : Path or None
+        The log directory of the current log; None if there is none online.
     target : Path
-        The log directory that it moves to.
+        The log directory of the future log.
     lag : int
         Number of offsets that have not been copied.
     error : KafkaLogError or None
-        The error that stopped the copying. `LogManager.move` starts it again.
+        The error that stopped the copying. `LogManager.move` resumes it.
     """
 
     source: Path | None
@@ -81,11 +81,11 @@ class Copy:
     equal_to: int
 
     def is_of(self, current: WritableLog, future: WritableLog) -> bool:
-        """Return whether it is that of these logs, the current one not truncated."""
+        """Return whether the logs are the same, the current one since not truncated."""
         return (self.current, self.future, self.cuts) == (current, future, current.cuts)
 
     def advance(self, max_bytes: int) -> int:
-        """Compare or copy about `max_bytes`; return how many bytes.
+        """Compare or copy about `max_bytes`; return the number of bytes.
 
         The caller holds the lock of the current log, so it is not truncated meanwhile.
         """
@@ -110,8 +110,8 @@ class Copy:
     def _compare(self, max_bytes: int) -> int:
         """Compare batches from `equal_to` on; truncate the future log at a difference.
 
-        Batches of a compacted log differ where records were removed: these are copied
-        again.
+        If compaction of the current log removed records, the batches differ, and are
+        copied again.
         """
         current, future = self.current, self.future
         start = max(self.equal_to, current.log_start_offset, future.log_start_offset)
@@ -143,7 +143,7 @@ class Copy:
 
 
 def check_future_name(name: Name) -> None:
-    """Raise `LogArgumentError` if the directory of a future log has too long a name."""
+    """Raise `LogArgumentError` if the name of a future log's directory is too long."""
     length = len(PartitionDir(*name, 32 * "0", "future").name)
     if length > MAX_NAME_LENGTH:
         raise LogArgumentError(
@@ -174,23 +174,23 @@ class Mover:
     @property
     def moves(self) -> dict[Name, Move]:
         """The moves that have not finished."""
-        found = {}
+        moves = {}
         for target in self._directories:
             for name, future in sorted(target.futures.items()):
                 source, end = self.source_of(name), future.log_end_offset
                 if source is not None:
                     end = source.logs[name].log_end_offset
-                found[name] = Move(
+                moves[name] = Move(
                     None if source is None else source.path,
                     target.path,
                     max(0, end - future.log_end_offset),
                     self._errors.get(name),
                 )
-        return found
+        return moves
 
     @property
     def to_advance(self) -> list[Name]:
-        """The moves with a current log that no error has stopped."""
+        """The partitions of the moves that can be advanced: not offline, not failed."""
         return [
             name
             for name, move in self.moves.items()
@@ -200,8 +200,8 @@ class Mover:
     def start(self, name: Name, target: ManagedDirectory) -> Path | None:
         """Create a future log in `target`, unless the partition has a log there.
 
-        A move to another directory is aborted. Returns the marked directory of its
-        future log, if there was one.
+        An earlier move to another directory is aborted. Returns the directory of its
+        future log, marked as deleted, if there was one.
         """
         self._errors.pop(name, None)
         source, before = self.source_of(name), self.target_of(name)
@@ -224,7 +224,7 @@ class Mover:
         return None if target is None else target.delete(name, is_future=True)
 
     def prepare(self, name: Name) -> Copy | None:
-        """Return the logs of a move to advance; None if it has ended meanwhile."""
+        """Return the logs of a move; None if the move has ended."""
         source, target = self.source_of(name), self.target_of(name)
         if source is None or target is None:
             return None
@@ -240,7 +240,7 @@ class Mover:
     ) -> tuple[int, bool]:
         """Compare or copy the next part of a move, without the lock of the manager.
 
-        Returns how many bytes, and whether the logs can be swapped now.
+        Returns the number of bytes, and whether the logs can be swapped.
         """
         try:
             with copy.current.runtime.lock:
@@ -260,11 +260,11 @@ class Mover:
         return 0, False
 
     def swap(self, name: Name, copy: Copy) -> tuple[ManagedDirectory, Path] | None:
-        """Replace the current log by the future one, if that can have all batches now.
+        """Replace the current log by the future one, once that has all batches.
 
-        Returns the directory that the partition has left, and the marked directory of
-        its old log there; None if the logs were not swapped, or if the old log could
-        not be marked: then its directory is offline.
+        Returns the source directory and the directory of the old log in it, which is
+        marked as deleted. Returns None if the logs were not swapped, or if the old log
+        could not be marked, which takes its directory offline.
 
         Raises `OSError`, which takes a directory offline.
         """
@@ -272,7 +272,7 @@ class Mover:
         if source is None or target is None or self.prepare(name) is not copy:
             return None
         with copy.current.runtime.lock, copy.future.runtime.lock:
-            copy.advance(FETCH_BYTES)  # what was appended since
+            copy.advance(FETCH_BYTES)  # batches appended since the last copy
             if not copy.is_complete:
                 return None
             copy.future.update_high_watermark(copy.current.high_watermark)
@@ -297,9 +297,9 @@ class Mover:
 
 
 def find_superseded(directories: Sequence[ManagedDirectory]) -> None:
-    """Find the logs that a swap was to delete, which a crash interrupted.
+    """Find the logs that an interrupted swap has replaced and not deleted.
 
-    They are removed from the logs that are to be loaded.
+    They are moved from the logs to be loaded to `FoundLogs.superseded`.
     """
     for source in directories:
         live = {

@@ -1,14 +1,14 @@
-"""One fetch of a follower: it truncates where its log diverges, else it appends.
+"""Replicate a log by single fetches of a follower from its leader.
 
-A follower asks its leader for what follows its own log end, and names the leader epoch
-of its last batch. The leader compares both with its own epochs:
+A follower fetches from its log end offset on, with the leader epoch of its last batch.
+The offset and the epoch are compared with the leader's log:
 
-    the follower's epoch ends earlier at the leader   the logs diverge: truncate
-    the offset is not in the leader's log             truncate, or begin anew
-    otherwise                                         append what was read
+    the epoch ends earlier at the leader      the logs diverge: truncate the follower
+    the offset is not in the leader's log     truncate the follower, or restart it
+    otherwise                                 append the fetched batches
 
-The high watermark that a follower receives is the one from before its fetch, as in
-Kafka, so it reaches a follower that has everything one fetch later.
+As in Kafka, a follower receives the high watermark from before its fetch. The high
+watermark of the last batches therefore arrives with the next fetch.
 
 Source: ``AbstractFetcherThread.scala``, ``ReplicaFetcherThread.scala``,
 ``Partition.scala`` (``readRecords``, ``updateFollowerFetchState``,
@@ -51,9 +51,9 @@ class Replication:
     truncated_to : int or None
         The offset at which the follower was truncated.
     restarted_at : int or None
-        The offset at which the follower began anew, all its segments removed.
+        The offset at which the follower was restarted: all its segments were deleted.
     lag : int
-        Offsets that the follower is behind the leader.
+        Number of offsets that the follower lags behind the leader.
     """
 
     fetch_offset: int
@@ -78,30 +78,29 @@ def replicate(
     max_bytes: int = FETCH_BYTES,
     in_sync: Iterable[int] = (),
 ) -> Replication:
-    """Do one fetch of a follower from its leader, and return its effects.
+    """Replicate one fetch of batches from a leader to a follower.
 
-    The follower is truncated to where it agrees with the leader, or appends batches
-    with the leader's offsets and epochs; never both in one fetch. Then it takes over
-    the leader's high watermark and log start offset. Repeated until `caught_up`, the
-    two logs hold the same batches.
+    A follower that diverges from the leader is truncated. Otherwise it appends batches
+    with the leader's offsets and epochs, and takes over the leader's high watermark and
+    log start offset. After calls until `caught_up`, both logs have the same batches.
 
     Parameters
     ----------
     leader : Log or WritableLog
-        The log to fetch from. A `WritableLog` learns from the fetch how far the
-        follower is, and raises its high watermark; a `Log` is not changed.
+        The log to fetch from. A fetch raises the high watermark of a `WritableLog`; a
+        `Log` is not changed.
     follower : WritableLog
-        The log to bring into step.
+        The log to append to or truncate.
     max_bytes : int
-        How many bytes to fetch at most; the first batch is fetched whole in any case.
+        Maximum number of bytes to fetch. The first batch is always fetched whole.
     in_sync : iterable of int
-        Offsets from which the other followers that are in sync fetched last. The
-        leader's high watermark is raised to the lowest one, this follower's included.
+        The last fetch offsets of the other followers that are in sync. The leader's
+        high watermark is raised to the lowest fetch offset, including this follower's.
 
     Returns
     -------
     Replication
-        What was appended or truncated, and the follower's offsets after it.
+        The effects of the fetch, and the follower's offsets after it.
 
     Raises
     ------
@@ -112,7 +111,7 @@ def replicate(
 
     Notes
     -----
-    A follower without leader epochs, whose batches are older than Kafka 0.11, is
+    A follower without leader epochs, as with batches from before Kafka 0.11, is
     compared by its log end offset alone.
 
     Examples
@@ -160,10 +159,10 @@ def replicate(
 def _diverging_epoch(
     leader: Log | WritableLog, follower: WritableLog, offset: int
 ) -> EpochEnd | None:
-    """Return where the leader's epoch ends, if the follower's log goes beyond it.
+    """Return the end of the leader's epoch if the follower's log extends beyond it.
 
-    Raises `OffsetOutOfRangeError` where `offset` is before the leader's log, or the
-    leader does not know the follower's epoch.
+    Raises `OffsetOutOfRangeError` if `offset` is before the leader's log, or if the
+    leader has no epochs, or only earlier ones.
     """
     epochs = follower.leader_epochs
     if not epochs:
@@ -183,10 +182,10 @@ def _diverging_epoch(
 
 
 def _truncation_offset(follower: WritableLog, diverging: EpochEnd) -> int:
-    """Return where to truncate a follower, from where the leader's epoch ends.
+    """Return the offset at which to truncate a follower, by the leader's epoch end.
 
-    A follower without that epoch truncates to the end of the epoch before it, and the
-    next fetch compares that one.
+    A follower without that epoch is truncated to the end of the epoch before it, which
+    the next fetch compares.
     """
     end = follower.log_end_offset
     known = end_offset_for(follower.leader_epochs, diverging.epoch, end)
@@ -204,9 +203,9 @@ def _fetch(
     max_bytes: int,
     in_sync: Iterable[int],
 ) -> int:
-    """Append what the leader has from `offset` on; return its size in bytes."""
+    """Append the leader's batches from `offset` on; return their size in bytes."""
     start, high_watermark = leader.log_start_offset, leader.high_watermark
-    # What is fetched is one append, which a segment of the follower must hold.
+    # A fetch is one append, which must fit in a segment of the follower.
     most = min(max_bytes, follower.config.segment_size)
     read = leader.read(offset, max_bytes=most)
     if isinstance(leader, WritableLog):
@@ -220,7 +219,7 @@ def _fetch(
 
 
 def _append(leader: Log | WritableLog, follower: WritableLog, read: LogRead) -> int:
-    """Append what was read; an empty follower may begin at its first offset."""
+    """Append fetched batches; an empty follower may start at their first offset."""
     epochs = leader.leader_epochs
     epoch = epochs[-1].epoch if epochs else None
     try:
@@ -237,9 +236,9 @@ def _append(leader: Log | WritableLog, follower: WritableLog, read: LogRead) -> 
 def _reset(
     leader: Log | WritableLog, follower: WritableLog
 ) -> tuple[int | None, int | None]:
-    """Bring a follower whose fetch offset the leader does not have within its range.
+    """Truncate or restart a follower whose fetch offset the leader does not have.
 
-    Returns the offset it was truncated to, and the one at which it began anew.
+    Returns the offset of the truncation, and that of the restart; or None.
     """
     end = follower.log_end_offset
     if leader.log_end_offset < end:
