@@ -10,7 +10,9 @@ Source: ``SkimpyOffsetMap.java``, ``Utils.abs``.
 from libc.stdint cimport INT32_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
-from kafkalog._speedups._columns cimport Bytes, bytes_of, bytes_size, length_of, start_of
+from kafkalog._speedups._columns cimport (
+    Bytes, bytes_of, bytes_size, length_of, start_of
+)
 
 cdef extern from "md5.h" nogil:
     enum:
@@ -220,7 +222,7 @@ def put_offsets(
 def find_offsets(
     uint8_t[::1] slots not None, keys not None, int64_t[::1] out not None
 ):
-    """Fill `out` with the offset of each key, -1 for a null key and where there is none.
+    """Fill `out` with the offset of each key, -1 for a null or unknown key.
 
     Returns the number of rows done, fewer than all if a key is outside the data.
     """
