@@ -151,9 +151,9 @@ def _check_start(file: DurableFile, position: int, data: Bytes) -> None:
 
 
 def _invalid(file: DurableFile, position: int, data: Bytes) -> CorruptRecordError:
-    error = find_invalid_size_or_magic(data[:HEADER_SIZE_UP_TO_MAGIC])
-    if error is not None:
-        return error.at(position).located(file.path)
+    invalid = find_invalid_size_or_magic(data[:HEADER_SIZE_UP_TO_MAGIC])
+    if invalid is not None:
+        return invalid.at(position).located(file.path)
     error = CorruptRecordError("invalid batch header", position=position, cause="size")
     return error.located(file.path)
 

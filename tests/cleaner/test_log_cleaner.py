@@ -1,4 +1,4 @@
-"""Which log is compacted, when, and what ends a round; the checkpoint."""
+"""The choice of a log to compact, rounds and their states, and the checkpoint."""
 
 import threading
 import time
@@ -27,7 +27,7 @@ COMPACT = LogConfig(cleanup_policy="compact", internal_segment_bytes=1000)
 
 @pytest.fixture
 def logs(tmp_path):
-    """Open logs by name; `a`, `b` and `c` are there to begin with."""
+    """Yield open logs by name: `a`, `b` and `c`."""
     clock = ManualClock(NOW_MS)
     opened = {}
     for topic in "abc":
@@ -59,7 +59,7 @@ def clean(logs, topic="a", **options):
     return LogCleaner(logs, **options).clean(topic, 0)
 
 
-# Choosing
+# The choice of a log
 
 
 def test_the_dirtiest_log_is_compacted_first_and_clean_ones_are_not(logs, tmp_path):
@@ -96,7 +96,7 @@ def test_an_old_record_is_compacted_whatever_the_ratio(logs):
     assert cleaner.clean_filthiest().needs_compaction_now
 
 
-def test_logs_without_the_policy_are_left_alone(logs):
+def test_logs_without_the_policy_are_not_compacted(logs):
     logs["a", 0].update_config(COMPACT.with_changes({"cleanup.policy": "delete"}))
     fill(logs["a", 0], 20)
     assert LogCleaner(logs).clean_filthiest() is None
@@ -201,7 +201,7 @@ def test_an_abort_ends_the_round_before_the_next_chunk(logs, tmp_path, monkeypat
     assert cleaner.clean("a", 0).first_dirty_offset == 0
 
 
-def test_a_closed_cleaner_begins_no_round(logs):
+def test_a_closed_cleaner_starts_no_round(logs):
     fill(logs["a", 0], 20)
     cleaner = LogCleaner(logs)
     cleaner.close()
@@ -211,7 +211,7 @@ def test_a_closed_cleaner_begins_no_round(logs):
         cleaner.clean("a", 0)
 
 
-def test_a_log_that_cannot_be_read_is_left_alone_and_others_are_not(logs):
+def test_a_log_that_cannot_be_read_is_uncleanable_and_others_are_compacted(logs):
     for topic in "ab":
         fill(logs[topic, 0], 20)
     path = logs["b", 0].growing_segments[0].path
@@ -244,7 +244,7 @@ def test_a_corrupt_marker_is_an_invalid_record(logs):
         LogCleaner(logs).clean("a", 0)
 
 
-def test_the_mark_goes_with_the_log(logs):
+def test_the_mark_of_a_deleted_log_is_removed(logs):
     fill(logs["a", 0], 20)
     cleaner = LogCleaner(logs)
     cleaner.states.mark_uncleanable(logs["a", 0], ValueError())
@@ -255,7 +255,7 @@ def test_the_mark_goes_with_the_log(logs):
     log.close()
 
 
-def test_a_map_for_less_than_one_key_is_refused(logs):
+def test_a_map_for_less_than_one_key_is_rejected(logs):
     with pytest.raises(LogArgumentError, match="offset map of 24 bytes"):
         LogCleaner(logs, dedupe_buffer_size=24)
 
@@ -308,7 +308,7 @@ def test_compaction_with_appends_in_another_thread_loses_nothing(tmp_path):
             for records in kafkalog.scan(path).chunks():
                 keys = records.key.to_list()
                 last |= dict(zip(keys, records.offset.tolist(), strict=True))
-        assert last == {b"key %d" % one: 590 + one for one in range(10)}
+        assert last == {b"key %d" % number: 590 + number for number in range(10)}
     assert kafkalog.verify(tmp_path).ok
 
 

@@ -1,4 +1,4 @@
-"""Peak memory of compaction, measured in a process of its own."""
+"""Peak memory of compaction, measured in a separate process."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ print(rounds, written, peak() - before)
 
 
 def write_log(directory, size, codec):
-    """Write keyed records of `size` bytes in all; return the number of keys."""
+    """Write records with keys, `size` bytes in total; return the number of keys."""
     config = LogConfig(cleanup_policy="compact", segment_bytes=SEGMENT_BYTES)
     random, seen, written = np.random.default_rng(4), np.zeros(KEYS, bool), 0
     value = bytes(range(97, 117)) * (VALUE_BYTES // 20)

@@ -26,14 +26,14 @@ def files_of(directory):
 
 @pytest.fixture
 def logs(tmp_path):
-    """Copy a broker's log directory."""
+    """Return a copy of a broker's log directory."""
     directory = tmp_path / "logs"
     shutil.copytree(golden_data.logs("k431-clean"), directory)
     return directory
 
 
 def last_values(directory):
-    """Return the last value of each key, by committed records; null is none."""
+    """Return the last committed value of each key, without null values."""
     table = kafkalog.scan(directory, isolation="read_committed").to_arrow()
     keys, values = (table[name].to_pylist() for name in ("key", "value"))
     last = dict(zip(keys, values, strict=True))
@@ -90,7 +90,7 @@ def test_a_second_compaction_in_place_removes_nothing(logs):
     assert second.records_after == second.records_before == first.records_after
 
 
-def test_a_topic_that_is_not_to_be_compacted_is_compacted_by_force_only(logs):
+def test_a_topic_without_the_policy_is_compacted_by_force_only(logs):
     path = logs / "orders.none-0"
     with pytest.raises(LogStateError, match="policy delete, expected compact"):
         kafkalog.compact(path, in_place=True)
@@ -123,7 +123,7 @@ def test_the_command_prints_the_members_of_a_report(logs):
     assert rows[0]["schema"] == 1
 
 
-def test_the_command_refuses_with_4(logs, tmp_path):
+def test_the_exit_code_is_4_for_the_wrong_policy_or_an_existing_copy(logs, tmp_path):
     path = logs / "orders.none-0"
     ran = call("compact", path, "--in-place")
     assert ran.exit_code == 4

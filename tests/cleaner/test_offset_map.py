@@ -1,4 +1,4 @@
-"""The offset map is Kafka's: slots, probes, hashes, and what a full one does."""
+"""The offset map has the hashes, slots and probes of Kafka's; full maps."""
 
 import hashlib
 import random
@@ -15,7 +15,7 @@ LENGTHS = [0, 1, 3, 16, 54, 55, 56, 63, 64, 65, 119, 120, 128, 1000]
 
 
 class ReferenceMap:
-    """The map as Kafka's SkimpyOffsetMap defines it, one key at a time."""
+    """An offset map as Kafka's SkimpyOffsetMap defines it, in plain Python."""
 
     def __init__(self, memory):
         self.slots = memory // 24
@@ -92,9 +92,9 @@ def test_the_table_is_that_of_kafka_slot_by_slot(slots, share):
             hashed, offset = entry
             assert slot[:16].tobytes() == hashed
             assert slot[16:].view(np.int64) == offset
-    asked = [b"%d" % number for number in range(3 * slots)]
-    found = offsets.find(ByteColumn.of(asked))
-    assert found.tolist() == [reference.get(key) for key in asked]
+    searched = [b"%d" % number for number in range(3 * slots)]
+    found = offsets.find(ByteColumn.of(searched))
+    assert found.tolist() == [reference.get(key) for key in searched]
 
 
 def test_the_last_offset_put_wins_even_if_it_is_lower():
@@ -104,7 +104,7 @@ def test_the_last_offset_put_wins_even_if_it_is_lower():
     assert offsets.latest_offset == 4
 
 
-def test_a_full_map_takes_no_new_offset_of_a_key_that_it_has():
+def test_a_full_map_does_not_change_the_offset_of_a_key():
     offsets = OffsetMap(240)
     assert offsets.put(ByteColumn.of([b"a", b"b", b"a"]), np.arange(3), 2) == 2
     assert offsets.find(ByteColumn.of([b"a"])).tolist() == [0]
@@ -127,13 +127,13 @@ def test_a_cleared_map_is_empty():
     assert offsets.find(ByteColumn.of([b"a"])).tolist() == [-1]
 
 
-def test_a_map_without_a_slot_is_refused():
+def test_a_map_without_a_slot_is_rejected():
     with pytest.raises(LogArgumentError, match="23 bytes, expected at least 24"):
         OffsetMap(23)
 
 
 @pytest.mark.parametrize("start", [-1, 3, 2**40])
-def test_a_key_outside_of_its_data_is_found_by_the_kernels(start):
+def test_the_kernels_reject_a_key_outside_of_its_data(start):
     keys = ByteColumn(
         np.zeros(4, np.uint8), np.array([0, start]), np.array([4, 2], np.int32)
     )

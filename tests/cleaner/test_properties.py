@@ -1,4 +1,4 @@
-"""What holds for every compaction, whatever the log: over random logs."""
+"""Invariants of compaction, checked on random logs."""
 
 from random import Random
 
@@ -114,18 +114,18 @@ class Compacted:
         self.log.update_high_watermark(self.log.log_end_offset)
 
     def clean(self, *, again=False):
-        """Compact once; with `again`, from the start of the log."""
+        """Run one round; with `again`, from the start of the log."""
         if again:
             self.cleaner.states.set_checkpoint(self.log, 0)
         return self.cleaner.clean(*NAME)
 
     def clean_all(self):
-        """Compact until the active segment."""
+        """Compact up to the active segment."""
         while self.clean() is not None:
             pass
 
     def batches(self):
-        """Read all batches."""
+        """Yield all batches."""
         offset = self.log.log_start_offset
         while offset < self.log.log_end_offset:
             try:
@@ -164,7 +164,7 @@ SEEDS = pytest.mark.parametrize("compacted", range(12), indirect=True)
 
 
 @SEEDS
-def test_survivors_are_as_they_were_appended(compacted):
+def test_kept_records_are_unchanged(compacted):
     for _ in range(4):
         compacted.fill(10)
         compacted.clean_all()
@@ -178,19 +178,21 @@ def test_the_last_value_of_each_key_is_kept(compacted):
     compacted.clean_all()
     kept = compacted.records()
     valid = set(compacted.appended) - compacted.aborted
-    last = {compacted.appended[one][0].key: one for one in sorted(valid)}
+    last = {compacted.appended[offset][0].key: offset for offset in sorted(valid)}
     active = compacted.log.growing_segments[-1].base_offset
     for offset in last.values():
         assert offset in kept  # the tombstones are not due yet
     below = [offset for offset in kept if offset < active]
     newest = {
-        compacted.appended[one][0].key: one for one in sorted(valid) if one < active
+        compacted.appended[offset][0].key: offset
+        for offset in sorted(valid)
+        if offset < active
     }
     assert sorted(below) == sorted(newest.values())
 
 
 @SEEDS
-def test_tombstones_go_when_they_are_due_and_not_before(compacted):
+def test_tombstones_are_removed_when_they_are_due_and_not_before(compacted):
     compacted.fill(12)
     compacted.clean_all()
     tombstones = {
@@ -209,7 +211,7 @@ def test_tombstones_go_when_they_are_due_and_not_before(compacted):
 
 
 @SEEDS
-def test_rounds_over_the_same_range_come_to_rest_by_the_third(compacted):
+def test_a_fourth_round_over_the_same_range_changes_nothing(compacted):
     compacted.fill(12)
     compacted.clean_all()
     contents = []

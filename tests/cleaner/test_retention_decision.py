@@ -1,4 +1,4 @@
-"""Which batches and records are kept, over all inputs of the two decisions."""
+"""The decisions about batches and records, checked for all inputs."""
 
 from itertools import product
 
@@ -66,7 +66,7 @@ def test_the_fate_of_a_record_is_that_of_the_table(facts):
 
 
 @pytest.mark.parametrize("facts", [*product((False, True), repeat=5)])
-def test_the_treatment_of_a_batch_is_that_of_the_table(facts):
+def test_the_decision_about_a_batch_is_that_of_the_table(facts):
     [expected] = [result for row, result in BATCHES if matches(row, facts)]
     assert decide_batch(BatchInputs(*facts)) == expected
 

@@ -1,4 +1,4 @@
-"""Segments are grouped greedily, each group as large as one segment may be."""
+"""Segments are grouped greedily, up to the limits of one segment."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def test_indexes_bound_a_group(which):
 @pytest.mark.parametrize(
     ("end", "expected"), [(2**31, [[0, 1]]), (2**31 + 1, [[0], [1]])]
 )
-def test_offsets_are_in_reach_of_the_first_base(end, expected):
+def test_offsets_are_in_range_of_the_first_base(end, expected):
     assert groups((0, 1, 0, 0), (5, 1, 0, 0), end=end) == expected
 
 
@@ -40,7 +40,7 @@ def test_the_base_of_the_next_segment_bounds_the_offsets():
     assert groups((0, 1, 0, 0), (5, 1, 0, 0), (far - 1, 0, 0, 0)) == [[0, 1, 2]]
 
 
-def test_an_empty_segment_may_be_far():
+def test_an_empty_segment_may_be_out_of_range():
     assert groups((0, 1, 0, 0), (2**40, 0, 0, 0)) == [[0, 1]]
 
 

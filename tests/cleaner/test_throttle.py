@@ -33,7 +33,7 @@ def test_more_than_the_limit_waits_until_it_is_the_limit():
     assert time.naps == [0.1]
 
 
-def test_the_count_begins_anew_after_each_window():
+def test_the_count_restarts_after_each_window():
     time, throttle = throttled(1000)
     time.now = 400_000_000
     throttle.count(500)

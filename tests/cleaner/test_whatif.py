@@ -1,4 +1,4 @@
-"""`whatif` and `why`: what they report is what a round of a `LogManager` does."""
+"""`whatif` and `why` report what a round of a `LogManager` removes or keeps."""
 
 import shutil
 from collections import Counter
@@ -62,7 +62,7 @@ def bytes_of(partition):
 
 
 def removed_by_round(logs, name, config, now_ms, scratch):
-    """Run a round of a manager on a copy: return records by segment, and bytes."""
+    """Run a round on a copy; return removed records by segment, and removed bytes."""
     directory = f"{name[0]}-{name[1]}"
     copy = scratch / "logs"
     shutil.copytree(logs / directory, copy / directory)
@@ -245,12 +245,12 @@ def test_the_retention_of_a_broker_is_in_its_properties(tmp_path):
         (["--at", "2026-01-01T00:00:00"], 2),
     ],
 )
-def test_odd_arguments_end_with_the_usual_codes(orders, arguments, code):
+def test_invalid_arguments_have_the_usual_exit_codes(orders, arguments, code):
     ran = call("whatif", orders, *arguments)
     assert (ran.exit_code, ran.stdout) == (code, "")
 
 
-def test_a_path_that_is_no_log_directory_is_refused(tmp_path):
+def test_a_path_that_is_not_a_log_directory_is_rejected(tmp_path):
     assert call("whatif", tmp_path).exit_code == 3
     assert call("whatif", tmp_path / "none").exit_code == 3
     assert call("why", tmp_path / FIRST).exit_code == 3
@@ -262,7 +262,7 @@ def test_a_path_that_is_no_log_directory_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", [".index", ".log.cleaned", ".log.swap"])
-def test_a_file_that_is_no_segment_is_refused(orders, suffix):
+def test_a_file_that_is_not_a_segment_is_rejected(orders, suffix):
     file = orders / "orders-0" / f"{0:020}{suffix}"
     file.touch()
     with pytest.raises(LogArgumentError, match=r"expected a \.log"):
@@ -290,7 +290,7 @@ def test_a_corrupt_batch_that_would_be_compacted_is_reported_with_its_file(order
     assert str(file) in ran.stderr
 
 
-def test_a_corrupt_record_that_would_be_compacted_is_damage(orders):
+def test_a_corrupt_record_that_would_be_compacted_is_reported_with_its_path(orders):
     file = orders / "orders-0" / FIRST
     data = bytearray(file.read_bytes())
     data[61] = 0x7F  # the length of the first record
@@ -364,7 +364,7 @@ def test_a_marked_file_is_kept_for_the_deletion_delay(orders):
 
 @pytest.fixture
 def compacted_topic(orders, monkeypatch):
-    """Give all topics the compact policy, with a lag of an hour."""
+    """Return a partition, after all topics got the compact policy and a lag."""
     defaults = kafkalog.LogConfig(
         cleanup_policy="compact", min_compaction_lag_ms=HOUR_MS
     )
@@ -380,7 +380,7 @@ def compacted_topic(orders, monkeypatch):
         (THIRD, ["cleanup.policy", "active", "min.compaction.lag.ms"]),
     ],
 )
-def test_compaction_keeps_what_is_young_or_active(compacted_topic, segment, kept_by):
+def test_compaction_keeps_young_and_active_segments(compacted_topic, segment, kept_by):
     report = kafkalog.why(compacted_topic / segment, at=NOW_MS + HOUR_MS + 1)
     assert report.kept
     assert rules(report) == kept_by
@@ -397,7 +397,9 @@ def test_an_open_transaction_keeps_a_segment_from_being_compacted(compacted_topi
         log.roll()
         log.update_high_watermark(log.log_end_offset)
     report = kafkalog.why(compacted_topic / THIRD, at=NOW_MS + 9 * HOUR_MS)
-    [reason] = [one for one in report.because if one.rule is KeepRule.TRANSACTION]
+    [reason] = [
+        reason for reason in report.because if reason.rule is KeepRule.TRANSACTION
+    ]
     assert reason.value == 6
 
 

@@ -1,7 +1,7 @@
 """Random operations over three log directories, compared with a model.
 
-The model has the records of each partition and its directory. Managers are closed,
-abandoned and opened again in between, moves are started, advanced and aborted.
+The model has the batches of each partition. Moves are started, advanced and aborted;
+managers are closed, abandoned and opened again.
 """
 
 from random import Random
@@ -18,7 +18,7 @@ STEPS = 60
 
 
 class Model:
-    """The batches of each partition that exists, and where its log is."""
+    """The batches of each partition, next to a manager of the same partitions."""
 
     def __init__(self, directories, random):
         self.directories = directories

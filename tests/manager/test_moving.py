@@ -1,4 +1,4 @@
-"""Partitions that move from one log directory of a manager to another."""
+"""Moves of partitions from one log directory of a manager to another."""
 
 import errno
 import os
@@ -40,7 +40,7 @@ def directories(tmp_path):
 
 
 def finish(manager, max_bytes=1 << 20):
-    """Advance the moves until there are none; return how many calls that took."""
+    """Advance the moves until there are none; return the number of calls."""
     for calls in range(1000):
         if not manager.moves:
             return calls
@@ -69,7 +69,7 @@ def states(directory):
     )
 
 
-# Which directory
+# The directory of a new partition
 
 
 def test_a_new_partition_goes_to_the_directory_requested(directories):
@@ -150,7 +150,7 @@ def test_the_lines_of_the_checkpoints_move_along(directories):
         assert read_offsets(a, CLEANED) == {("clicks", 1): 7}
 
 
-def test_what_is_appended_during_a_move_is_copied_too(directories):
+def test_batches_appended_during_a_move_are_copied_too(directories):
     a, b = directories[:2]
     with manage(a, b) as manager:
         log = manager.open("orders", 0, directory=a)
@@ -343,7 +343,7 @@ def test_batches_that_were_truncated_in_the_current_log_are_copied_again(
     manager.move("orders", 0, b)
     while manager.moves[NAME].lag > 10:
         manager.advance_moves(1)
-    if reopened:  # by another program, which does not know of the move
+    if reopened:  # by another program, without the move
         manager.close()
         with manage(a) as alone:
             truncate_and_append_other_records(alone[NAME])
@@ -396,7 +396,7 @@ def test_a_future_log_without_a_current_log_is_not_replaced_by_an_empty_one(
 
 
 class DyingDisk(SingleWriteDisk):
-    """A disk that fails each call `when` returns True for: its name and its path."""
+    """A disk that fails each call whose name and path `when` returns True for."""
 
     def __init__(self, when=lambda *_: False):
         self.when = when
@@ -447,7 +447,7 @@ def test_a_failing_source_ends_with_the_moved_log(directories):
         assert manager[NAME].path.parent == b
         fill(manager[NAME])
     assert names(a) == names(b) == ["orders-0"]
-    with manage(a, b) as manager:  # the mark tells which one is complete
+    with manage(a, b) as manager:  # the mark is next to the incomplete one
         assert manager[NAME].log_end_offset == 50
         assert manager[NAME].path.parent == b
     assert states(a) == ["orders-0-delete"]
@@ -493,7 +493,7 @@ def move_with(disk, directories):
 
 @pytest.mark.slow
 def test_a_failure_of_any_call_during_a_move_loses_no_record(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "fsync", lambda _: None)  # the power stays on
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # power failures are not simulated
     prepared = tmp_path / "prepared"
     with manage(prepared / "a", prepared / "b") as manager:
         fill(manager.open("orders", 0, directory=prepared / "a"), 4)

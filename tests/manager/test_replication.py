@@ -1,4 +1,4 @@
-"""Followers are kept in step with their leaders by `kafkalog.replicate`."""
+"""Replication of logs by `kafkalog.replicate`."""
 
 import random
 import shutil
@@ -112,7 +112,7 @@ def test_a_diverging_follower_is_truncated_to_where_the_epoch_ends(logs):
     lead(old, 0)
     write(old, 0, 5)
     keep_up(old, new)
-    write(old, 0, 2)  # which the new leader never received
+    write(old, 0, 2)  # not fetched by the new leader
     lead(new, 1)
     write(new, 1, 1)
     step = kafkalog.replicate(new, old)
@@ -123,7 +123,7 @@ def test_a_diverging_follower_is_truncated_to_where_the_epoch_ends(logs):
 
 
 def test_an_epoch_that_the_leader_lacks_is_compared_step_by_step(logs):
-    # KIP-279: both logs were led by epochs that the other one does not have.
+    # KIP-279: each log has epochs that the other one does not have.
     one, other, _ = logs
     for log in (one, other):
         lead(log, 0)
@@ -141,7 +141,7 @@ def test_an_epoch_that_the_leader_lacks_is_compared_step_by_step(logs):
     assert batches(one) == batches(other)
 
 
-def test_a_follower_before_the_log_start_begins_anew(logs):
+def test_a_follower_before_the_log_start_is_restarted(logs):
     leader, follower, _ = logs
     lead(leader, 0)
     write(leader, 0, 3)
@@ -217,7 +217,7 @@ def test_a_log_is_not_replicated_to_itself(logs):
 
 
 class Cluster:
-    """Three replicas of a partition, one of which leads; any may fail."""
+    """Three replicas of a partition, one of them the leader; any of them may fail."""
 
     def __init__(self, root, seed):
         self.root, self.dice = root, random.Random(seed)
@@ -228,7 +228,7 @@ class Cluster:
         self.elect()
 
     def elect(self):
-        """Make a replica in sync the leader, under the next epoch."""
+        """Make a replica in sync the leader, with the next epoch."""
         self.leader = self.dice.choice(sorted(self.in_sync))
         self.epoch += 1
         self.fetched = {}
@@ -241,11 +241,11 @@ class Cluster:
         write(self.logs[self.leader], self.epoch, count, size=size)
 
     def fetch(self):
-        """Let one follower fetch; it is in sync again once it has what is committed."""
-        name = self.dice.choice([one for one in NAMES if one != self.leader])
+        """Let one follower fetch; it is in sync once it has all committed batches."""
+        name = self.dice.choice([other for other in NAMES if other != self.leader])
         leader = self.logs[self.leader]
         others = self.in_sync - {self.leader, name}
-        ends = [self.fetched.get(one, 0) for one in others]
+        ends = [self.fetched.get(other, 0) for other in others]
         limit = self.dice.choice([0, 300, 5000])
         step = kafkalog.replicate(
             leader, self.logs[name], max_bytes=limit, in_sync=ends
@@ -258,18 +258,18 @@ class Cluster:
         self.note()
 
     def note(self):
-        """Record what is committed now; a new leader may not know of all of it yet."""
+        """Record the committed batches; a new leader may not yet know all of them."""
         leader = self.logs[self.leader]
         committed = batches(leader, 0, isolation="high_watermark")
         self.committed = max(self.committed, committed, key=len)
 
     def shrink(self):
-        """Take a follower out of the set of replicas in sync."""
+        """Remove a follower from the replicas in sync."""
         if len(self.in_sync) > 1:
             self.in_sync.remove(self.dice.choice(sorted(self.in_sync - {self.leader})))
 
     def restart(self):
-        """Close a replica, in order or not, and open it again."""
+        """Close or abandon a replica, and open it again."""
         name = self.dice.choice(NAMES)
         log = self.logs[name]
         if self.dice.random() < 0.5:
@@ -292,9 +292,11 @@ class Cluster:
             if name != self.leader:
                 keep_up(leader, self.logs[name])
                 assert batches(self.logs[name], 0) == batches(leader, 0)
-                # An epoch without a batch is known to its leader alone.
+                # Only its leader has an epoch without batches.
                 end = leader.log_end_offset
-                with_batches = [one for one in leader.leader_epochs if one[1] < end]
+                with_batches = [
+                    epoch for epoch in leader.leader_epochs if epoch.start_offset < end
+                ]
                 assert self.logs[name].leader_epochs == with_batches
         self.check()
 
