@@ -66,7 +66,7 @@ def table(out):
 
 
 def rows(out):
-    """Return the rows of all files in the form of `test_golden.kafka_rows`, sorted."""
+    """Return the rows of all files, sorted, in the form of `expected_rows`."""
     return sorted(_row(one) for one in _plain(table(out)).to_pylist())
 
 

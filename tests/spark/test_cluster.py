@@ -10,7 +10,7 @@ import pytest
 from tests import golden_data
 from tests.doc_pages import ROOT, PageRunner
 from tests.spark import cluster, lakes, session
-from tests.spark.test_golden import kafka_rows
+from tests.spark.test_golden import expected_rows
 
 pytestmark = pytest.mark.spark
 
@@ -46,8 +46,8 @@ def submit(spark_cluster, tmp_path):
 
 def check_whole(out, message):
     """Compare the files and the manifest with Kafka's records."""
-    assert lakes.rows(out) == kafka_rows("k431-clean")
-    assert message["rows"] == len(kafka_rows("k431-clean"))
+    assert lakes.rows(out) == expected_rows("k431-clean")
+    assert message["rows"] == len(expected_rows("k431-clean"))
     assert lakes.files_of(out) == sorted(file["path"] for file in message["files"])
     left = {path.name for path in (out / "_kafkalog").iterdir()}
     assert left == {"lock", "manifest-00001.json"}

@@ -21,7 +21,7 @@ from kafkalog.spark.read_options import parse_options
 from kafkalog.spark.topic_selection import Assign, Subscribe
 from kafkalog.storage import stores
 from tests import golden_data
-from tests.spark.test_golden import SELECTED, from_spark, kafka_rows
+from tests.spark.test_golden import SELECTED, expected_rows, from_spark
 
 LOGS = golden_data.logs("k431-clean")
 T = datetime(2025, 11, 21, 18, 33, 20, tzinfo=UTC)
@@ -104,7 +104,7 @@ def as_rows(frame):
 def test_each_function_reads_every_golden_record(spark, name):
     from kafkalog.spark import list_splits, map_batches, read
 
-    logs, expected = golden_data.logs(name), kafka_rows(name)
+    logs, expected = golden_data.logs(name), expected_rows(name)
     by_read = read(spark, logs, includeHeaders=True)
     assert as_rows(by_read) == expected
     requested = {"includeHeaders": True, "targetPartitionBytes": 100_000}
@@ -124,7 +124,7 @@ def test_counts_are_those_of_the_golden_files(spark, name, checksums):
 
     requested = {"kafka.check.crcs": checksums, "targetPartitionBytes": 100_000}
     counts = count_records(spark, golden_data.logs(name), **requested)
-    assert counts == Counter(row[:2] for row in kafka_rows(name))
+    assert counts == Counter(row[:2] for row in expected_rows(name))
 
 
 CHOSEN = {

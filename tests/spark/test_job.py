@@ -15,7 +15,7 @@ from kafkalog.spark.job_run import error_from_spark
 from tests import golden_data
 from tests.spark import lakes, session
 from tests.spark.lakes import FORM, call, ended, printed_by, spans
-from tests.spark.test_golden import kafka_rows
+from tests.spark.test_golden import expected_rows
 
 WITH_HEADERS = ("--include-headers", *FORM)
 EVERY = [
@@ -41,7 +41,7 @@ def corrupt(path):
 def test_the_files_have_kafkas_records(spark, tmp_path, name):
     ran = call(golden_data.logs(name), tmp_path / "out", *WITH_HEADERS)
     ended(ran, 0)
-    expected, message = kafka_rows(name), printed_by(ran)
+    expected, message = expected_rows(name), printed_by(ran)
     assert lakes.rows(tmp_path / "out") == expected
     assert message["rows"] == len(expected)
     files = {file["path"]: file["rows"] for file in message["files"]}
@@ -77,7 +77,7 @@ def test_many_tasks_write_the_same_rows_as_one(spark, tmp_path):
     logs = golden_data.logs("k431-clean")
     small = ("--option", "targetPartitionBytes=1k")
     ran = call(logs, tmp_path / "out", *WITH_HEADERS, *small)
-    assert lakes.rows(tmp_path / "out") == kafka_rows("k431-clean")
+    assert lakes.rows(tmp_path / "out") == expected_rows("k431-clean")
     assert len(printed_by(ran)["files"]) > 100
 
 

@@ -8,7 +8,7 @@ from kafkalog import RecordBatchBuilder
 from kafkalog.spark import list_segments, map_batches
 from tests import golden_data
 from tests.spark import lakes
-from tests.spark.test_golden import SELECTED, from_spark, kafka_rows
+from tests.spark.test_golden import SELECTED, expected_rows, from_spark
 from tests.storage.remote_stores import SECRET, fill, s3_server
 
 pytestmark = pytest.mark.spark
@@ -32,11 +32,11 @@ def offsets_of(frame):
 def test_a_batch_from_s3_equals_kafkas_records(spark, storage):
     reader = spark.read.format("kafkalog").options(includeHeaders="true", **storage)
     frame = reader.load(URL).selectExpr(*SELECTED)
-    assert sorted(map(from_spark, frame.collect())) == kafka_rows(NAME)
+    assert sorted(map(from_spark, frame.collect())) == expected_rows(NAME)
 
 
 def test_functions_read_s3(spark, storage):
-    expected = [row[:3] for row in kafka_rows(NAME)]
+    expected = [row[:3] for row in expected_rows(NAME)]
     mapped = map_batches(
         spark,
         URL,
@@ -84,8 +84,8 @@ def test_the_job_reads_s3_and_writes_no_credentials(spark, storage, tmp_path):
     given = [part for pair in storage.items() for part in ("--option", "=".join(pair))]
     ran = lakes.call(URL, tmp_path / "lake", *given, *lakes.FORM)
     lakes.ended(ran, 0)
-    assert lakes.printed_by(ran)["rows"] == len(kafka_rows(NAME))
-    expected = [row[:3] for row in kafka_rows(NAME)]
+    assert lakes.printed_by(ran)["rows"] == len(expected_rows(NAME))
+    expected = [row[:3] for row in expected_rows(NAME)]
     assert [row[:3] for row in lakes.rows(tmp_path / "lake")] == expected
     assert SECRET not in ran.output
     kept = b"".join(
