@@ -31,7 +31,7 @@ def all_replicated(log):
 @sabotage("segments older than retention.ms are deleted", "retention-by-time")
 def _(patch):
     """The age of a segment has no effect."""
-    patch.setattr(retention, "_delete_too_old", lambda _: 0)
+    patch.setattr(retention, "_is_expired", lambda *_: retention._never)
 
 
 @sabotage("a segment exactly retention.ms old is kept", "retention-by-time")
@@ -54,39 +54,37 @@ def _(patch):
 @sabotage("segments beyond retention.bytes are deleted", "retention-by-size")
 def _(patch):
     """The size of the log has no effect."""
-    patch.setattr(retention, "_delete_beyond_size", lambda _: 0)
+    patch.setattr(retention, "_is_excess", lambda *_: retention._never)
 
 
 @sabotage("after deletion by size at least retention.bytes remain", "retention-by-size")
 def _(patch):
     """A segment more is deleted."""
-    size = SegmentMap.size_in_bytes.fget
-    more = property(lambda self: size(self) + self.active.size)
-    patch.setattr(SegmentMap, "size_in_bytes", more)
+    is_excess = retention._is_excess
+    patch.setattr(
+        retention,
+        "_is_excess",
+        lambda segments, limit: is_excess(segments, limit - segments[-1].size),
+    )
 
 
 @sabotage("a retention.ms of -1 keeps every segment", "random-delete-records-431-25")
 def _(patch):
     """It is treated as 0."""
 
-    def delete_too_old(log):
-        def too_old(segment, _):
-            age = log.runtime.now_ms() - segment.largest_timestamp
-            return age > max(0, log.config.retention_ms)
-
-        return retention._delete_while(log, too_old)
-
-    patch.setattr(retention, "_delete_too_old", delete_too_old)
+    is_expired = retention._is_expired
+    patch.setattr(
+        retention,
+        "_is_expired",
+        lambda limit, now_ms: is_expired(max(0, limit), now_ms),
+    )
 
 
 @sabotage("a retention.bytes of -1 keeps every segment", "retention-by-time")
 def _(patch):
     """It is treated as 0."""
-    delete_while = retention._delete_while
     patch.setattr(
-        retention,
-        "_delete_beyond_size",
-        lambda log: delete_while(log, lambda segment, following: bool(following)),
+        retention, "_is_excess", lambda *_: lambda _, following: bool(following)
     )
 
 
@@ -95,7 +93,7 @@ def _(patch):
 )
 def _(patch):
     """They are kept."""
-    patch.setattr(retention, "_delete_before_start", lambda _: 0)
+    patch.setattr(retention, "_is_below", lambda *_: retention._never)
 
 
 @sabotage(
@@ -106,13 +104,13 @@ def _(patch):
 def _(patch):
     """The log start offset comes last."""
 
-    def delete_old_segments(log):
-        kept = log.config.delete
-        passes = (retention._delete_beyond_size, retention._delete_too_old)
-        deleted = sum(one(log) for one in passes) if kept else 0
-        return deleted + retention._delete_before_start(log)
+    rules_of = retention.rules_of
 
-    patch.setattr(retention, "delete_old_segments", delete_old_segments)
+    def start_last(config):
+        first, *others = rules_of(config)
+        return (*others, first)
+
+    patch.setattr(retention, "rules_of", start_last)
 
 
 @sabotage(
@@ -121,27 +119,21 @@ def _(patch):
 def _(patch):
     """Each segment is decided by itself."""
 
-    def deletable(log, condition):
-        *others, active = log.segments
+    def find_deletable(rule, segments, offsets, config, now_ms):
+        condition = retention.condition_of(rule, segments, offsets, config, now_ms)
         return [
-            one
-            for one, following in zip(others, [*others[1:], active], strict=True)
-            if condition(one, following)
+            segment
+            for segment, following in retention.with_following(segments)
+            if following is not None and condition(segment, following)
         ]
 
-    patch.setattr(retention, "_deletable", deletable)
+    patch.setattr(retention, "find_deletable", find_deletable)
 
 
 @sabotage("no segment above the high watermark is deleted", "retention-high-watermark")
 def _(patch):
     """Every segment counts as replicated."""
-    deletable = retention._deletable
-
-    def deletable_anyway(log, condition):
-        with all_replicated(log):
-            return deletable(log, condition)
-
-    patch.setattr(retention, "_deletable", deletable_anyway)
+    patch.setattr(retention, "is_replicated", lambda *_: True)
 
 
 @sabotage(
@@ -158,13 +150,13 @@ def _(patch):
 )
 def _(patch):
     """The active segment is kept."""
-    deletable = retention._deletable
+    find_deletable = retention.find_deletable
 
-    def without_active(log, condition):
-        found = deletable(log, condition)
-        return [one for one in found if one is not log.segments.active]
+    def without_active(rule, segments, *arguments):
+        deletable = find_deletable(rule, segments, *arguments)
+        return [segment for segment in deletable if segment is not segments[-1]]
 
-    patch.setattr(retention, "_deletable", without_active)
+    patch.setattr(retention, "find_deletable", without_active)
 
 
 @sabotage("a deleted segment's files are renamed to .deleted", "retention-by-time")
