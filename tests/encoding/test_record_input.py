@@ -5,11 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
-import duckdb
 import numpy as np
-import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 
 import kafkalog
@@ -21,6 +17,11 @@ from kafkalog.encoding.record_input import (
     record_columns,
 )
 from kafkalog.query.scan_columns import COLUMNS
+
+duckdb = pytest.importorskip("duckdb")
+pa = pytest.importorskip("pyarrow")
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
 
 NOW = 1_700_000_000_000
 KEYS = [b"k", None, b"", b"long" * 10]
