@@ -41,8 +41,9 @@ ENGINE_ONLY = ("spelt-otherwise", "packed-broken")
 
 
 def leave_gaps(steps):
-    """Return whether steps may leave gaps in offsets, by a follower or a truncation."""
-    return any(step["op"] in ("append_follower", "truncate_to") for step in steps)
+    """Return whether steps may leave gaps in offsets."""
+    leaving = ("append_follower", "compact", "truncate_to")
+    return any(step["op"] in leaving for step in steps)
 
 
 def is_cut(step):

@@ -597,7 +597,7 @@ def test_aborted_records_are_served_without_the_txnindex(name, written, unrepair
     served = unrepaired.records[LEVELS[1]][PARTITIONS[name]]
     assert len(served) > len(committed)
     assert set(committed) < set(served) < set(everything)
-    assert any("has no entry" in problem for problem in unrepaired.left[name])
+    assert any("no entry for the abort" in problem for problem in unrepaired.left[name])
 
 
 @pytest.mark.parametrize("name", list(INSTEAD)[4:6])
