@@ -143,6 +143,12 @@ def test_kafka_dump_log_finds_no_error_in_files_of_scenarios(logs, figure):
     folder, partitions, gaps = logs
     cases = [case for one in partitions for case in cases_of(one, folder)]
     errors, printed = faults(folder, cases, lambda case: case[-1].split("/")[0] in gaps)
+    # The tool takes -1 as the timestamp of a batch that compaction left without records.
+    errors = {
+        file: left
+        for file, lines in errors.items()
+        if (left := [line for line in lines if not line.endswith("timestamp: -1")])
+    }
     assert errors == {}
     files = {file for case in cases for file in files_of(case)}
     out = b"".join(one.out for one in printed).decode(errors="replace")
