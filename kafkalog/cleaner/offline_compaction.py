@@ -15,19 +15,16 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from kafkalog.cleaner.batch_chunks import ChunkReader, read_records
 from kafkalog.cleaner.log_cleaner import LogCleaner
+from kafkalog.cleaner.partition_facts import chosen, partitions_at
 from kafkalog.config import LogConfig
 from kafkalog.decoding.workspace import Workspace
-from kafkalog.errors import (
-    LogArgumentError,
-    LogStateError,
-    NotALogDirectoryError,
-)
+from kafkalog.errors import LogArgumentError, LogStateError
 from kafkalog.formats.layout import CONTROL_FLAG
 from kafkalog.log.opening import open_to_append
 from kafkalog.log.ownership import Name
@@ -41,13 +38,9 @@ from kafkalog.storage.checkpoint_file import (
     write_offsets,
 )
 from kafkalog.storage.durable_file import DISK
-from kafkalog.storage.file_names import CLEAN_SHUTDOWN, parse_partition_dir
+from kafkalog.storage.file_names import CLEAN_SHUTDOWN
 from kafkalog.storage.location import local_path
-from kafkalog.storage.log_directory import (
-    choose_partitions,
-    is_partition,
-    list_partitions,
-)
+from kafkalog.storage.log_directory import is_partition
 
 SCHEMA: Final = 1
 CHUNK_BYTES: Final = 1 << 20
@@ -158,72 +151,59 @@ def compact(
     """
     if output is not None and in_place:
         raise LogArgumentError("both an output directory and in place, expected one")
-    found = _partitions(local_path(path).absolute(), topics, partitions, force=force)
+    found = _find(local_path(path).absolute(), topics, partitions, force=force)
     if in_place:
-        for directory, name in found:
-            if not (force or _is_to_be_compacted(directory, name)):
-                raise _not_to_be_compacted(directory, name)
-        return [
-            _compact(directory, name, _config_of(directory, name))
-            for directory, name in found
-        ]
+        for log in found:
+            if not (force or log.config.compact):
+                raise _not_to_be_compacted(log)
+        return [_compact(log.directory, log.name, log.config) for log in found]
     if output is not None:
         target = local_path(output).absolute()
-        for directory, _ in found:
-            if (target / directory.name).exists():
-                raise LogStateError(f"partition exists: {target / directory.name}")
-        return [_compact_copy(directory, name, target) for directory, name in found]
+        for log in found:
+            if (target / log.directory.name).exists():
+                raise LogStateError(f"partition exists: {target / log.directory.name}")
+        return [_compact_copy(log, target) for log in found]
     reports = []
-    for directory, name in found:
+    for log in found:
         with TemporaryDirectory(prefix="kafkalog-compact-") as root:
-            reports.append(_compact_copy(directory, name, Path(root)))
+            reports.append(_compact_copy(log, Path(root)))
     return reports
 
 
-def _partitions(
+class FoundLog(NamedTuple):
+    """The directory, name and settings of a partition."""
+
+    directory: Path
+    name: Name
+    config: LogConfig
+
+
+def _find(
     path: Path, topics: Sequence[str], partitions: Sequence[int], *, force: bool
-) -> list[tuple[Path, Name]]:
-    if not path.exists():
-        raise FileNotFoundError(2, "No such file or directory", str(path))
-    if is_partition(path):
-        name = parse_partition_dir(path.name)
-        if name is None or name.state is not None:
-            raise NotALogDirectoryError(f"not a partition's directory: {path}")
-        found = [(path, (name.topic, name.partition))]
-    else:
-        found = [
-            (path / name.name, (name.topic, name.partition))
-            for name, _ in list_partitions(path)
-        ]
-        if not (force or topics):
-            found = [
-                (directory, name)
-                for directory, name in found
-                if _is_to_be_compacted(directory, name)
-            ]
-    chosen = choose_partitions([name for _, name in found], topics, partitions)
-    return [found[number] for number in chosen]
+) -> list[FoundLog]:
+    """Return the logs to compact; the settings of the cluster are read once."""
+    found = partitions_at(path)
+    parents = [directory.parent for directory, _ in found[:1]]
+    settings = TopicSettings(parents, None, None, None)
+    if not (force or topics or is_partition(path)):
+        found = [one for one in found if settings.of(one[1][0]).config.compact]
+    return [
+        FoundLog(directory, name, settings.of(name[0]).config)
+        for directory, name in chosen(found, topics, partitions)
+    ]
 
 
-def _config_of(directory: Path, name: Name) -> LogConfig:
-    return TopicSettings([directory.parent], None, None, None).of(name[0]).config
-
-
-def _is_to_be_compacted(directory: Path, name: Name) -> bool:
-    return _config_of(directory, name).compact
-
-
-def _not_to_be_compacted(directory: Path, name: Name) -> LogStateError:
-    policy = ",".join(_config_of(directory, name).cleanup_policy)
-    error = LogStateError(f"cleanup.policy {policy}, expected compact: {directory}")
+def _not_to_be_compacted(log: FoundLog) -> LogStateError:
+    policy = ",".join(log.config.cleanup_policy)
+    error = LogStateError(f"cleanup.policy {policy}, expected compact: {log.directory}")
     error.add_note("Use --force to compact the log nevertheless.")
     return error
 
 
-def _compact_copy(source: Path, name: Name, target: Path) -> CompactionReport:
+def _compact_copy(log: FoundLog, target: Path) -> CompactionReport:
     """Copy a partition to another log directory, and compact the copy."""
-    directory = copy_partition(source, name, target)
-    return _compact(directory, name, _config_of(source, name))
+    directory = copy_partition(log.directory, log.name, target)
+    return _compact(directory, log.name, log.config)
 
 
 def copy_partition(source: Path, name: Name, target: Path) -> Path:

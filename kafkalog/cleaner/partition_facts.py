@@ -74,24 +74,27 @@ class PartitionFacts:
         return self.settings.config
 
 
-def find_partitions(
-    path: Path, topics: Sequence[str] = (), partitions: Sequence[int] = ()
-) -> list[tuple[Path, Name]]:
-    """Return the directory and name of the partitions at or below a path.
+def partitions_at(path: Path) -> list[tuple[Path, Name]]:
+    """Return the directory and name of the partition at a path, or of those below it.
 
-    Raises `FileNotFoundError` and `NotALogDirectoryError`.
+    All have the same parent. Raises `FileNotFoundError` and `NotALogDirectoryError`.
     """
     if not path.exists():
         raise FileNotFoundError(2, "No such file or directory", str(path))
     if is_partition(path):
-        found = [(path, partition_name(path))]
-    else:
-        found = [
-            (path / name.name, (name.topic, name.partition))
-            for name, _ in list_partitions(path)
-        ]
-    chosen = choose_partitions([name for _, name in found], topics, partitions)
-    return [found[number] for number in chosen]
+        return [(path, partition_name(path))]
+    return [
+        (path / name.name, (name.topic, name.partition))
+        for name, _ in list_partitions(path)
+    ]
+
+
+def chosen(
+    found: list[tuple[Path, Name]], topics: Sequence[str], partitions: Sequence[int]
+) -> list[tuple[Path, Name]]:
+    """Return those of some topics and partitions; raise if one is missing."""
+    numbers = choose_partitions([name for _, name in found], topics, partitions)
+    return [found[number] for number in numbers]
 
 
 def partition_name(directory: Path) -> Name:

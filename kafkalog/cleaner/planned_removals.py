@@ -27,10 +27,11 @@ from kafkalog.cleaner.log_cleaner import LogCleaner
 from kafkalog.cleaner.offline_compaction import CHUNK_BYTES, copy_partition
 from kafkalog.cleaner.partition_facts import (
     PartitionFacts,
+    chosen,
     count_file_records,
     count_records,
-    find_partitions,
     find_settings,
+    partitions_at,
     read_facts,
 )
 from kafkalog.cleaner.removal_report import (
@@ -141,15 +142,14 @@ def whatif(
     """
     now_ms = time.time_ns() // 1_000_000 if at is None else as_ms(at)
     changes = dict(settings or {})
-    topic_settings: dict[Path, TopicSettings] = {}
+    partitions_found = partitions_at(local_path(path).absolute())
+    topic_settings = TopicSettings(
+        [directory.parent for directory, _ in partitions_found[:1]], None, None, broker
+    )
     used: dict[str, SettingsUsed] = {}
     removals: list[Removal] = []
-    for directory, name in find_partitions(
-        local_path(path).absolute(), topics, partitions
-    ):
-        parent = directory.parent
-        topic_settings.setdefault(parent, TopicSettings([parent], None, None, broker))
-        found = find_settings(topic_settings[parent], directory, name[0], changes)
+    for directory, name in chosen(partitions_found, topics, partitions):
+        found = find_settings(topic_settings, directory, name[0], changes)
         used[name[0]] = SettingsUsed(name[0], found.source, found.unknown)
         facts = read_facts(directory, name, found)
         if not facts.segments:
