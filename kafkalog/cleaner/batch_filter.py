@@ -43,7 +43,12 @@ from kafkalog.errors import (
     LogArgumentError,
     LogStateError,
 )
-from kafkalog.formats.batch_headers import BatchHeaders, Bytes, scan_headers
+from kafkalog.formats.batch_headers import (
+    BatchHeaders,
+    Bytes,
+    have_flag,
+    scan_headers,
+)
 from kafkalog.formats.layout import (
     BATCH,
     CODEC_MASK,
@@ -103,7 +108,7 @@ class LastRecords(NamedTuple):
         is_known &= rows["producer_id"] > NO_PRODUCER_ID
         has_data = self.offset[places] >= 0
         is_last_data = rows["last_offset"] == self.offset[places]
-        is_marker = _flags(rows, CONTROL_FLAG)
+        is_marker = have_flag(rows, CONTROL_FLAG)
         is_marker &= rows["producer_epoch"] == self.epoch[places]
         result: Bools = is_known & np.where(has_data, is_last_data, is_marker)
         return result
@@ -190,9 +195,9 @@ class BatchFilter:
         rows, data, origin = window
         return decide_batches(
             BatchInputs(
-                is_control=_flags(rows, CONTROL_FLAG),
+                is_control=have_flag(rows, CONTROL_FLAG),
                 is_discardable=self.tracker.discardable(data, origin, rows),
-                is_horizon_passed=_flags(rows, DELETE_HORIZON_FLAG)
+                is_horizon_passed=have_flag(rows, DELETE_HORIZON_FLAG)
                 & (rows["base_timestamp"] <= self.now_ms),
                 is_last_of_producer=self.last_records.are_in(rows),
                 ends_round=rows["last_offset"] + 1 == self.bound,
@@ -209,7 +214,7 @@ class BatchFilter:
         fates = decide_records(
             RecordInputs(
                 is_dropped_with_batch=np.zeros(len(batch_of), np.bool_),
-                is_control=_flags(rows, CONTROL_FLAG)[batch_of],
+                is_control=have_flag(rows, CONTROL_FLAG)[batch_of],
                 is_after_map=records["offset"] > self.offsets.latest_offset,
                 has_key=has_key,
                 is_latest=records["offset"] >= self.offsets.find(keys),
@@ -225,7 +230,7 @@ class BatchFilter:
         self.counts.messages_read += len(kept)
         self.counts.messages_written += int(kept.sum())
         self.counts.invalid_messages += int((fates == Fate.WITHOUT_KEY).sum())
-        has_horizon = _flags(rows, DELETE_HORIZON_FLAG)
+        has_horizon = have_flag(rows, DELETE_HORIZON_FLAG)
         needs_horizon = (_sums(kept & ~has_value, counts) > 0) & ~has_horizon
         needs_horizon |= chunk.decision.needs_horizon[numbers] & ~has_horizon
         copied = (kept_counts == counts) & (rows["magic"] == 2) & ~needs_horizon
@@ -258,7 +263,7 @@ class BatchFilter:
 
     def _protects_tombstones(self, rows: BatchHeaders) -> Bools:
         """Return in which batches tombstones may not be removed yet."""
-        has_horizon = _flags(rows, DELETE_HORIZON_FLAG)
+        has_horizon = have_flag(rows, DELETE_HORIZON_FLAG)
         protects: Bools = ~has_horizon | (self.now_ms < rows["base_timestamp"])
         if not self.keeps_old_tombstones:
             protects &= rows["magic"] == 2
@@ -424,12 +429,6 @@ def _headers_of(rows: BatchHeaders) -> BatchHeaders:
     flags[rows["magic"] == 0] = 0
     new["attributes"] = rows["attributes"] & flags
     return new
-
-
-def _flags(rows: BatchHeaders, flag: int) -> Bools:
-    """Return which batches have a flag; only batches of magic 2 have flags."""
-    flags: Bools = (rows["attributes"] & flag > 0) & (rows["magic"] == 2)
-    return flags
 
 
 def _sums(values: Bools, counts: Int64s) -> Int64s:

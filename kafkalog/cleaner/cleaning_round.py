@@ -35,6 +35,7 @@ from kafkalog.errors import (
     LogCleaningAbortedError,
     LogSegmentOffsetOverflowError,
 )
+from kafkalog.formats.batch_headers import have_flag
 from kafkalog.formats.layout import CONTROL_FLAG
 from kafkalog.segment.file_batches import Window
 from kafkalog.segment.growing_segment import GrowingSegment
@@ -220,7 +221,7 @@ class _Cleaning:
         rows, data, origin = window
         offsets = self._cleaner.offsets
         is_aborted = tracker.discardable(data, origin, rows)
-        is_control = (rows["magic"] == 2) & (rows["attributes"] & CONTROL_FLAG > 0)
+        is_control = have_flag(rows, CONTROL_FLAG)
         is_data = ~is_control & ~is_aborted
         # Markers and aborted records are counted, but not put in the map.
         others = np.where(is_control, 1, np.where(is_aborted, rows["count"], 0))

@@ -25,6 +25,7 @@ from kafkalog.cleaner.partition_facts import chosen, partitions_at
 from kafkalog.config import LogConfig
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import LogArgumentError, LogStateError
+from kafkalog.formats.batch_headers import have_flag
 from kafkalog.formats.layout import CONTROL_FLAG
 from kafkalog.log.opening import open_to_append
 from kafkalog.log.ownership import Name
@@ -272,9 +273,7 @@ def _measure(log: WritableLog) -> tuple[int, int, int, int]:
         with log.runtime.disk.open(segment.path) as file:
             for window in reader.read(file, 0, segment.size):
                 rows = window.rows
-                is_control = (rows["magic"] == 2) & (
-                    rows["attributes"] & CONTROL_FLAG > 0
-                )
+                is_control = have_flag(rows, CONTROL_FLAG)
                 for views in read_records(window, rows[~is_control], workspace):
                     records += len(views.records)
                     tombstones += int(np.sum(views.records["value_length"] < 0))

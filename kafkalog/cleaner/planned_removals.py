@@ -43,6 +43,7 @@ from kafkalog.cleaner.removal_report import (
 from kafkalog.cleaner.retention_decision import Fate
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.errors import KafkaLogError, LocatedError
+from kafkalog.formats.batch_headers import have_flag
 from kafkalog.formats.layout import CONTROL_FLAG
 from kafkalog.formats.timestamps import as_ms
 from kafkalog.log.clock import ONCE, Task, Work
@@ -258,7 +259,7 @@ class _Tally:
         The bytes of a batch are counted for the cause that removes most of its records.
         """
         rows = removed.rows
-        is_control = (rows["magic"] == 2) & (rows["attributes"] & CONTROL_FLAG > 0)
+        is_control = have_flag(rows, CONTROL_FLAG)
         whole = removed.records[:, -Fate.DROPPED_WITH_BATCH - 1]
         due = removed.records[:, -Fate.TOMBSTONE_DUE - 1]
         counts = np.stack(

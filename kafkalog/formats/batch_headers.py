@@ -123,6 +123,13 @@ def scan_headers(
     return rows[:count].copy() if count < capacity // 2 else rows[:count], status, end
 
 
+def have_flag(rows: BatchHeaders, flag: int) -> npt.NDArray[np.bool_]:
+    """Return which batches are of magic 2 and have a flag; messages have none."""
+    flagged: npt.NDArray[np.bool_]
+    flagged = (rows["attributes"] & flag > 0) & (rows["magic"] == 2)
+    return flagged
+
+
 def find_crc_mismatches(
     data: Bytes, origin: int, rows: BatchHeaders
 ) -> npt.NDArray[np.intp]:

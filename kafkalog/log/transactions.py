@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.decoding.read_policy import STRICT, CrcCheck, ReadPolicy
-from kafkalog.formats.batch_headers import BatchHeaders
+from kafkalog.formats.batch_headers import BatchHeaders, have_flag
 from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.formats.layout import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from kafkalog.log.log_segments import from_offset, list_segments, read_on
@@ -97,9 +97,7 @@ class TransactionReplay:
 
     def feed(self, step: Step) -> None:
         """Apply the transactional batches of a step, in their order."""
-        attributes = step.rows["attributes"]
-        chosen = (step.rows["magic"] == 2) & (attributes & TRANSACTIONAL_FLAG > 0)
-        rows = step.rows[chosen]
+        rows = step.rows[have_flag(step.rows, TRANSACTIONAL_FLAG)]
         types = _marker_types(step, rows)
         producers = np.concatenate((self.open_producers, rows["producer_id"]))
         offsets = np.concatenate((self.open_offsets, rows["base_offset"]))
