@@ -18,11 +18,11 @@ from typing import Final
 from uuid import uuid4
 
 from kafkalog.codecs.uuid_text import uuid_from_text, uuid_to_text
-from kafkalog.errors import ConfigError, LocatedError, LogStateError
+from kafkalog.errors import ConfigError, LogStateError
 from kafkalog.formats.properties import MetaProperties
 from kafkalog.log.writable_log import WritableLog
 from kafkalog.manager.cluster_image import ClusterImage
-from kafkalog.storage.byte_source import read_regular
+from kafkalog.storage.checkpoint_file import read_if_exists
 from kafkalog.storage.durable_file import Disk
 from kafkalog.storage.file_names import META_PROPERTIES
 from kafkalog.storage.location import AnyPath
@@ -39,13 +39,7 @@ def read_identity(directory: Path) -> MetaProperties | None:
 
     Raises `CorruptCheckpointError` or `UnsupportedFormatError` for an invalid file.
     """
-    path = directory / META_PROPERTIES
-    try:
-        return MetaProperties.parse(read_regular(path))
-    except FileNotFoundError:
-        return None
-    except LocatedError as error:
-        raise error.located(path) from None
+    return read_if_exists(directory / META_PROPERTIES, MetaProperties.parse)
 
 
 def check_identities(

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
-from kafkalog.errors import CorruptCheckpointError
+from kafkalog.errors import CorruptCheckpointError, LocatedError
 from kafkalog.formats.checkpoint import format_offsets, parse_offsets
 from kafkalog.storage.durable_file import Disk
 from kafkalog.storage.location import Location, read_small
@@ -31,7 +31,7 @@ def read_if_exists(path: Location, parse: Callable[[bytes], Parsed]) -> Parsed |
         return parse(read_small(path))
     except FileNotFoundError:
         return None
-    except CorruptCheckpointError as error:
+    except LocatedError as error:
         raise error.located(path) from None
 
 
