@@ -1,8 +1,9 @@
-/* MD5 of byte strings (RFC 1321), eight at a time where they are short.
+/* MD5 of byte strings (RFC 1321), sixteen at a time where they are short.
  *
- * A string of at most KL_MD5_SHORT bytes is one block with its padding. Eight such
- * blocks are hashed together, one in each lane of a vector; the compiler divides the
- * vectors into those of the processor. Longer strings are hashed one by one.
+ * A string of at most KL_MD5_SHORT bytes is one block with its padding. Sixteen such
+ * blocks are hashed together, one in each lane of a vector. One body is compiled for
+ * several kinds of processors, and the compiler divides the vectors into theirs; the
+ * best is chosen once at import. Longer strings are hashed one by one.
  */
 #ifndef KAFKALOG_MD5_H
 #define KAFKALOG_MD5_H
@@ -11,7 +12,12 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { KL_MD5_SIZE = 16, KL_MD5_LANES = 8, KL_MD5_SHORT = 55, KL_MD5_BLOCK = 64 };
+enum { KL_MD5_SIZE = 16, KL_MD5_LANES = 16, KL_MD5_SHORT = 55, KL_MD5_BLOCK = 64 };
+/* A block, and the rest of what is copied to it. */
+enum { KL_MD5_PADDED = 2 * KL_MD5_BLOCK };
+static const uint8_t kl_md5_padding[KL_MD5_BLOCK] = {0x80};
+
+enum { KL_MD5_ANY = 0, KL_MD5_AVX2 = 1, KL_MD5_AVX512 = 2 };
 
 typedef uint32_t kl_md5_lanes
     __attribute__((vector_size(4 * KL_MD5_LANES), aligned(4)));
@@ -63,23 +69,19 @@ typedef uint32_t kl_md5_lanes
 static const uint32_t kl_md5_start[4] = {
     0x67452301u, 0xefcdab89u, 0x98badcfeu, 0x10325476u};
 
-static inline uint32_t kl_md5_get32(const uint8_t* at)
+/* Kernels are compiled for little-endian processors, as MD5 is. */
+static inline uint32_t kl_md5_word(const uint8_t* at)
 {
-    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 |
-           (uint32_t)at[3] << 24;
-}
-
-static inline void kl_md5_put32(uint8_t* at, uint32_t value)
-{
-    for (int i = 0; i < 4; i++)
-        at[i] = (uint8_t)(value >> (8 * i));
+    uint32_t word;
+    memcpy(&word, at, sizeof word);
+    return word;
 }
 
 static void kl_md5_block(uint32_t state[4], const uint8_t* block)
 {
     uint32_t w[16], a = state[0], b = state[1], c = state[2], d = state[3];
     for (int i = 0; i < 16; i++)
-        w[i] = kl_md5_get32(block + 4 * i);
+        w[i] = kl_md5_word(block + 4 * i);
     KL_MD5_STEPS
     state[0] += a;
     state[1] += b;
@@ -112,39 +114,84 @@ static void kl_md5(const uint8_t* data, uint64_t size, uint8_t* out)
     kl_md5_pad(last, whole || left ? data + whole : NULL, left, size, padded);
     for (size_t at = 0; at < padded; at += KL_MD5_BLOCK)
         kl_md5_block(state, last + at);
-    for (int i = 0; i < 4; i++)
-        kl_md5_put32(out + 4 * i, state[i]);
+    memcpy(out, state, sizeof state);
 }
 
-/* Hash KL_MD5_LANES strings of at most KL_MD5_SHORT bytes each. */
-static void kl_md5_short(const uint8_t* const* data, const int32_t* size, uint8_t* out)
+/* Hash KL_MD5_LANES blocks of short strings, each with its padding but without its
+ * length; no string is longer than `longest`.
+ */
+static inline __attribute__((always_inline)) void
+kl_md5_lanes_body(uint8_t (*blocks)[KL_MD5_PADDED], const int32_t *sizes, int longest,
+                  uint8_t (*out)[KL_MD5_SIZE])
 {
-    uint32_t words[16][KL_MD5_LANES];
-    uint32_t state[4][KL_MD5_LANES];
-    uint8_t block[KL_MD5_BLOCK];
-    kl_md5_lanes w[16], a, b, c, d;
-    for (int lane = 0; lane < KL_MD5_LANES; lane++) {
-        kl_md5_pad(block, data[lane], (size_t)size[lane], (uint64_t)size[lane],
-                   KL_MD5_BLOCK);
-        for (int i = 0; i < 16; i++)
-            words[i][lane] = kl_md5_get32(block + 4 * i);
-        for (int i = 0; i < 4; i++)
-            state[i][lane] = kl_md5_start[i];
+    uint32_t words[KL_MD5_LANES], state[4][KL_MD5_LANES];
+    kl_md5_lanes w[16], a, b, c, d, zero = {0};
+    int used = longest / 4 + 1; /* with the byte after the string */
+    for (int i = 0; i < 16; i++) {
+        w[i] = zero;
+        if (i < used) {
+            for (int lane = 0; lane < KL_MD5_LANES; lane++)
+                words[lane] = kl_md5_word(blocks[lane] + 4 * i);
+            memcpy(&w[i], words, sizeof words);
+        }
     }
-    memcpy(w, words, sizeof w);
-    memcpy(&a, state[0], sizeof a);
-    memcpy(&b, state[1], sizeof b);
-    memcpy(&c, state[2], sizeof c);
-    memcpy(&d, state[3], sizeof d);
+    for (int lane = 0; lane < KL_MD5_LANES; lane++)
+        words[lane] = (uint32_t)sizes[lane] << 3;
+    memcpy(&w[14], words, sizeof words);
+    a = zero + kl_md5_start[0];
+    b = zero + kl_md5_start[1];
+    c = zero + kl_md5_start[2];
+    d = zero + kl_md5_start[3];
     KL_MD5_STEPS
+    a += kl_md5_start[0];
+    b += kl_md5_start[1];
+    c += kl_md5_start[2];
+    d += kl_md5_start[3];
     memcpy(state[0], &a, sizeof a);
     memcpy(state[1], &b, sizeof b);
     memcpy(state[2], &c, sizeof c);
     memcpy(state[3], &d, sizeof d);
     for (int lane = 0; lane < KL_MD5_LANES; lane++)
         for (int i = 0; i < 4; i++)
-            kl_md5_put32(out + KL_MD5_SIZE * lane + 4 * i,
-                         state[i][lane] + kl_md5_start[i]);
+            memcpy(out[lane] + 4 * i, &state[i][lane], 4);
+}
+
+#define KL_MD5_PATH(name, target)                                                    \
+    target static void name(uint8_t (*blocks)[KL_MD5_PADDED], const int32_t *sizes,   \
+                            int longest, uint8_t (*out)[KL_MD5_SIZE])                \
+    {                                                                                \
+        kl_md5_lanes_body(blocks, sizes, longest, out);                              \
+    }
+
+KL_MD5_PATH(kl_md5_any, )
+#if defined(__x86_64__) && defined(__GNUC__)
+KL_MD5_PATH(kl_md5_avx2, __attribute__((target("avx2"))))
+KL_MD5_PATH(kl_md5_avx512, __attribute__((target("avx512f"))))
+
+static int kl_md5_find_path(void)
+{
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f"))
+        return KL_MD5_AVX512;
+    return __builtin_cpu_supports("avx2") ? KL_MD5_AVX2 : KL_MD5_ANY;
+}
+#else
+#define kl_md5_avx2 kl_md5_any
+#define kl_md5_avx512 kl_md5_any
+
+static int kl_md5_find_path(void) { return KL_MD5_ANY; }
+#endif
+
+static inline void kl_md5_short(int path, uint8_t (*blocks)[KL_MD5_PADDED],
+                                const int32_t *sizes, int longest,
+                                uint8_t (*out)[KL_MD5_SIZE])
+{
+    if (path == KL_MD5_AVX512)
+        kl_md5_avx512(blocks, sizes, longest, out);
+    else if (path == KL_MD5_AVX2)
+        kl_md5_avx2(blocks, sizes, longest, out);
+    else
+        kl_md5_any(blocks, sizes, longest, out);
 }
 
 #endif

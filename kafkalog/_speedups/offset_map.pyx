@@ -8,7 +8,7 @@ the first of them at byte 0, then at byte 1 and so on to byte 12; then that numb
 Source: ``SkimpyOffsetMap.java``, ``Utils.abs``.
 """
 from libc.stdint cimport INT32_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcpy, memset
 
 from kafkalog._speedups._columns cimport (
     Bytes, bytes_of, bytes_size, length_of, start_of
@@ -19,9 +19,14 @@ cdef extern from "md5.h" nogil:
         LANES "KL_MD5_LANES"
         MD5_SIZE "KL_MD5_SIZE"
         SHORT "KL_MD5_SHORT"
+        BLOCK "KL_MD5_BLOCK"
+        PADDED "KL_MD5_PADDED"
+    const uint8_t* padding "kl_md5_padding"
+    int find_path "kl_md5_find_path"() noexcept
     void md5 "kl_md5"(const uint8_t* data, uint64_t size, uint8_t* out) noexcept
     void md5_short "kl_md5_short"(
-        const uint8_t* const* data, const int32_t* size, uint8_t* out
+        int path, uint8_t (*blocks)[PADDED], const int32_t* sizes, int longest,
+        uint8_t (*out)[MD5_SIZE]
     ) noexcept
 
 cdef extern from *:
@@ -33,59 +38,92 @@ cdef enum:
     STEP = 64  # keys hashed before their slots are read
 
 
+cdef int best_path = find_path()
+
+
 cdef struct Table:
     uint8_t* slots
-    int64_t count
+    uint32_t count
 
 
 cdef struct Hashes:
     # Of the keys of some rows; a null key has none.
     uint8_t hashes[STEP][MD5_SIZE]
     int64_t rows[STEP]
+    uint8_t* slots[STEP]  # the first to try
     int count
 
 
+cdef struct ShortKeys:
+    # Padded keys that are hashed together.
+    uint8_t blocks[LANES][PADDED]
+    int32_t sizes[LANES]
+    int places[LANES]
+    int count
+    int longest
+
+
+cdef inline void pad(
+    uint8_t* block, const uint8_t* key, int32_t size, int64_t available
+) noexcept nogil:
+    # Set a block to a short key and its padding. `available` bytes can be read. Copies
+    # of a fixed size are a few instructions without a branch.
+    if available >= BLOCK:
+        memcpy(block, key, BLOCK)
+    else:
+        memcpy(block, key, size)
+    memcpy(block + size, padding, BLOCK)
+
+
+cdef inline void hash_short(ShortKeys* keys, Hashes* out, int path) noexcept nogil:
+    cdef uint8_t hashed[LANES][MD5_SIZE]
+    cdef int i
+    md5_short(path, keys.blocks, keys.sizes, keys.longest, hashed)
+    for i in range(keys.count):
+        memcpy(out.hashes[keys.places[i]], hashed[i], MD5_SIZE)
+    keys.count = keys.longest = 0
+
+
 cdef int hash_step(
-    const Bytes* keys, Py_ssize_t first, Py_ssize_t end, Hashes* out
+    const Bytes* keys, Py_ssize_t first, Py_ssize_t end, int path, Hashes* out
 ) noexcept nogil:
     # Hash the keys from row `first` on, at most STEP rows. Returns -1 if a key is
     # outside the data.
-    cdef const uint8_t* short_keys[LANES]
-    cdef int32_t lengths[LANES]
-    cdef int places[LANES]
-    cdef uint8_t hashed[LANES][MD5_SIZE]
-    cdef const uint8_t* key
-    cdef int32_t length
-    cdef int waiting = 0, i
+    cdef ShortKeys short_keys
+    cdef int64_t start
+    cdef int32_t size
     cdef Py_ssize_t row
+    short_keys.count = short_keys.longest = 0
     out.count = 0
     for row in range(first, min(first + STEP, end)):
-        length = length_of(keys, row)
-        if length < 0:
+        size = length_of(keys, row)
+        if size < 0:
             continue
         if bytes_size(keys, row) < 0:
             return -1
-        key = keys.data + start_of(keys, row) if length else NULL
+        start = start_of(keys, row)
         out.rows[out.count] = row
-        if length > SHORT:
-            md5(key, length, out.hashes[out.count])
+        if size > SHORT:
+            md5(keys.data + start, size, out.hashes[out.count])
         else:
-            short_keys[waiting], lengths[waiting] = key, length
-            places[waiting] = out.count
-            waiting += 1
-            if waiting == LANES:
-                md5_short(short_keys, lengths, hashed[0])
-                for i in range(LANES):
-                    memcpy(out.hashes[places[i]], hashed[i], MD5_SIZE)
-                waiting = 0
+            short_keys.places[short_keys.count] = out.count
+            short_keys.sizes[short_keys.count] = size
+            pad(
+                short_keys.blocks[short_keys.count], keys.data + start, size,
+                keys.size - start,
+            )
+            short_keys.longest = max(short_keys.longest, size)
+            short_keys.count += 1
+            if short_keys.count == LANES:
+                hash_short(&short_keys, out, path)
         out.count += 1
-    for i in range(waiting):
-        md5(short_keys[i], lengths[i], out.hashes[places[i]])
+    if short_keys.count:
+        hash_short(&short_keys, out, path)
     return 0
 
 
 cdef inline int64_t probe(
-    const uint8_t* hashed, int64_t attempt, int64_t slots
+    const uint8_t* hashed, int64_t attempt, uint32_t slots
 ) noexcept nogil:
     cdef int window = <int>min(attempt, LAST_WINDOW)
     cdef const uint8_t* at = hashed + window
@@ -95,57 +133,67 @@ cdef inline int64_t probe(
     cdef int32_t value = <int32_t>(raw + <uint32_t>(attempt - window))
     if value == INT32_MIN:
         return 0
-    return (-value if value < 0 else value) % slots
+    return <uint32_t>(-value if value < 0 else value) % slots
 
 
-cdef inline bint is_empty(const uint8_t* slot) noexcept nogil:
-    cdef uint64_t parts[3]
-    memcpy(parts, slot, SLOT_BYTES)
-    return parts[0] | parts[1] | parts[2] == 0
-
-
-cdef inline void prefetch_slots(const Hashes* found, const Table* table) noexcept nogil:
+cdef inline void prefetch_slots(Hashes* step, const Table* table) noexcept nogil:
+    # Set the first slot of each key, and read ahead the cache lines that it is in.
+    cdef uint8_t* slot
     cdef int i
-    for i in range(found.count):
-        prefetch(table.slots + SLOT_BYTES * probe(found.hashes[i], 0, table.count))
+    for i in range(step.count):
+        slot = table.slots + SLOT_BYTES * probe(step.hashes[i], 0, table.count)
+        prefetch(slot)
+        prefetch(slot + SLOT_BYTES - 1)
+        step.slots[i] = slot
+
+
+cdef inline uint8_t* find_slot(
+    const Table* table, const Hashes* step, int i, bint* is_empty
+) noexcept nogil:
+    # Return the slot of a key, or else the empty one that it would take; NULL if there
+    # is neither.
+    cdef uint8_t* found = step.slots[i]
+    cdef int64_t attempt = 0
+    cdef uint64_t key[2]
+    cdef uint64_t slot[3]
+    memcpy(key, step.hashes[i], MD5_SIZE)
+    while attempt < 3 * <int64_t>table.count + MD5_SIZE:
+        memcpy(slot, found, SLOT_BYTES)
+        is_empty[0] = slot[0] | slot[1] | slot[2] == 0
+        if is_empty[0] or slot[0] == key[0] and slot[1] == key[1]:
+            return found
+        attempt += 1
+        found = table.slots + SLOT_BYTES * probe(step.hashes[i], attempt, table.count)
+    return NULL
 
 
 cdef inline int put(
-    const Table* table, const uint8_t* hashed, int64_t offset
+    const Table* table, const Hashes* step, int i, int64_t offset
 ) noexcept nogil:
     # Returns whether the key is new; -1 if there is no empty slot.
-    cdef int64_t attempt = 0
-    cdef uint8_t* slot
-    while attempt < 3 * table.count + MD5_SIZE:
-        slot = table.slots + SLOT_BYTES * probe(hashed, attempt, table.count)
-        if is_empty(slot):
-            memcpy(slot, hashed, MD5_SIZE)
-            memcpy(slot + MD5_SIZE, &offset, sizeof(offset))
-            return 1
-        if memcmp(slot, hashed, MD5_SIZE) == 0:
-            memcpy(slot + MD5_SIZE, &offset, sizeof(offset))
-            return 0
-        attempt += 1
-    return -1
+    cdef bint is_new = False
+    cdef uint8_t* slot = find_slot(table, step, i, &is_new)
+    if slot == NULL:
+        return -1
+    memcpy(slot, step.hashes[i], MD5_SIZE)
+    memcpy(slot + MD5_SIZE, &offset, sizeof(offset))
+    return is_new
 
 
-cdef inline int64_t find(const Table* table, const uint8_t* hashed) noexcept nogil:
-    cdef int64_t attempt = 0, offset
-    cdef const uint8_t* slot
-    while attempt < table.count + LAST_WINDOW:
-        slot = table.slots + SLOT_BYTES * probe(hashed, attempt, table.count)
-        if is_empty(slot):
-            return -1
-        if memcmp(slot, hashed, MD5_SIZE) == 0:
-            memcpy(&offset, slot + MD5_SIZE, sizeof(offset))
-            return offset
-        attempt += 1
-    return -1
+cdef inline int64_t find(
+    const Table* table, const Hashes* step, int i
+) noexcept nogil:
+    cdef bint is_empty = False
+    cdef uint8_t* slot = find_slot(table, step, i, &is_empty)
+    cdef int64_t offset = -1
+    if slot != NULL and not is_empty:
+        memcpy(&offset, slot + MD5_SIZE, sizeof(offset))
+    return offset
 
 
 cdef Table table_of(uint8_t[::1] slots) except *:
     cdef Table table
-    table.count = slots.shape[0] // SLOT_BYTES
+    table.count = <uint32_t>(slots.shape[0] // SLOT_BYTES)
     if not table.count:
         raise ValueError(f"a table of {slots.shape[0]} bytes, expected at least 24")
     table.slots = &slots[0]
@@ -167,7 +215,7 @@ def hash_keys(keys not None, uint8_t[:, ::1] out not None):
     with nogil:
         out[:of.rows] = 0
         while row < of.rows:
-            if hash_step(&of, row, of.rows, &step) < 0:
+            if hash_step(&of, row, of.rows, best_path, &step) < 0:
                 break
             for i in range(step.count):
                 memcpy(&out[step.rows[i], 0], step.hashes[i], MD5_SIZE)
@@ -199,7 +247,7 @@ def put_offsets(
         raise ValueError(f"{offsets.shape[0]} offsets for {of.rows} keys")
     with nogil:
         while row < of.rows:
-            if hash_step(&of, row, of.rows, &step) < 0:
+            if hash_step(&of, row, of.rows, best_path, &step) < 0:
                 row = -1
                 break
             prefetch_slots(&step, &table)
@@ -208,7 +256,7 @@ def put_offsets(
                 if entries >= most:
                     row = step.rows[i]
                     break
-                is_new = put(&table, step.hashes[i], offsets[step.rows[i]])
+                is_new = put(&table, &step, i, offsets[step.rows[i]])
                 if is_new < 0:
                     row = -1
                     break
@@ -236,10 +284,10 @@ def find_offsets(
     with nogil:
         out[:of.rows] = -1
         while row < of.rows:
-            if hash_step(&of, row, of.rows, &step) < 0:
+            if hash_step(&of, row, of.rows, best_path, &step) < 0:
                 break
             prefetch_slots(&step, &table)
             for i in range(step.count):
-                out[step.rows[i]] = find(&table, step.hashes[i])
+                out[step.rows[i]] = find(&table, &step, i)
             row = min(row + STEP, of.rows)
     return row
