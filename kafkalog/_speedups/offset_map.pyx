@@ -34,6 +34,7 @@ cdef extern from *:
 
 cdef enum:
     SLOT_BYTES = 24
+    OFFSET_SIZE = 8
     LAST_WINDOW = 12  # the last four bytes of a hash
     STEP = 64  # keys hashed before their slots are read
 
@@ -50,7 +51,7 @@ cdef struct Hashes:
     # Of the keys of some rows; a null key has none.
     uint8_t hashes[STEP][MD5_SIZE]
     int64_t rows[STEP]
-    uint8_t* slots[STEP]  # the first to try
+    uint8_t* slots[STEP]  # the next to try, then the one found
     int count
 
 
@@ -136,59 +137,52 @@ cdef inline int64_t probe(
     return <uint32_t>(-value if value < 0 else value) % slots
 
 
-cdef inline void prefetch_slots(Hashes* step, const Table* table) noexcept nogil:
-    # Set the first slot of each key, and read ahead the cache lines that it is in.
-    cdef uint8_t* slot
-    cdef int i
-    for i in range(step.count):
-        slot = table.slots + SLOT_BYTES * probe(step.hashes[i], 0, table.count)
-        prefetch(slot)
-        prefetch(slot + SLOT_BYTES - 1)
-        step.slots[i] = slot
-
-
-cdef inline uint8_t* find_slot(
-    const Table* table, const Hashes* step, int i, bint* is_empty
+cdef inline void choose_slot(
+    Hashes* step, int i, int64_t attempt, const Table* table
 ) noexcept nogil:
-    # Return the slot of a key, or else the empty one that it would take; NULL if there
-    # is neither.
-    cdef uint8_t* found = step.slots[i]
-    cdef int64_t attempt = 0
+    # Set the slot to try next, and prefetch the cache lines that it is in.
+    cdef uint8_t* slot
+    slot = table.slots + SLOT_BYTES * probe(step.hashes[i], attempt, table.count)
+    prefetch(slot)
+    prefetch(slot + SLOT_BYTES - 1)
+    step.slots[i] = slot
+
+
+cdef int64_t find_slots(Hashes* step, const Table* table, bint takes) noexcept nogil:
+    # Find the slot of each key; NULL if there is none. If `takes`, a new key takes an
+    # empty slot. Returns the number of new keys.
+    #
+    # Each round tries one slot for each key that has none, so that the reads from
+    # memory overlap. Equal keys try the same slots in the same rounds, in order.
+    cdef int waiting[STEP]
+    cdef int i, j, count = step.count, left
+    cdef int64_t attempt = 0, taken = 0
     cdef uint64_t key[2]
     cdef uint64_t slot[3]
-    memcpy(key, step.hashes[i], MD5_SIZE)
-    while attempt < 3 * <int64_t>table.count + MD5_SIZE:
-        memcpy(slot, found, SLOT_BYTES)
-        is_empty[0] = slot[0] | slot[1] | slot[2] == 0
-        if is_empty[0] or slot[0] == key[0] and slot[1] == key[1]:
-            return found
+    for i in range(count):
+        waiting[i] = i
+        choose_slot(step, i, 0, table)
+    while count and attempt < 3 * <int64_t>table.count + MD5_SIZE:
         attempt += 1
-        found = table.slots + SLOT_BYTES * probe(step.hashes[i], attempt, table.count)
-    return NULL
-
-
-cdef inline int put(
-    const Table* table, const Hashes* step, int i, int64_t offset
-) noexcept nogil:
-    # Returns whether the key is new; -1 if there is no empty slot.
-    cdef bint is_new = False
-    cdef uint8_t* slot = find_slot(table, step, i, &is_new)
-    if slot == NULL:
-        return -1
-    memcpy(slot, step.hashes[i], MD5_SIZE)
-    memcpy(slot + MD5_SIZE, &offset, sizeof(offset))
-    return is_new
-
-
-cdef inline int64_t find(
-    const Table* table, const Hashes* step, int i
-) noexcept nogil:
-    cdef bint is_empty = False
-    cdef uint8_t* slot = find_slot(table, step, i, &is_empty)
-    cdef int64_t offset = -1
-    if slot != NULL and not is_empty:
-        memcpy(&offset, slot + MD5_SIZE, sizeof(offset))
-    return offset
+        left = 0
+        for j in range(count):
+            i = waiting[j]
+            memcpy(slot, step.slots[i], SLOT_BYTES)
+            memcpy(key, step.hashes[i], MD5_SIZE)
+            if slot[0] | slot[1] | slot[2] == 0:
+                if takes:
+                    memcpy(step.slots[i], key, MD5_SIZE)
+                    taken += 1
+                else:
+                    step.slots[i] = NULL
+            elif slot[0] != key[0] or slot[1] != key[1]:
+                choose_slot(step, i, attempt, table)
+                waiting[left] = i
+                left += 1
+        count = left
+    for j in range(count):
+        step.slots[waiting[j]] = NULL
+    return taken
 
 
 cdef Table table_of(uint8_t[::1] slots) except *:
@@ -241,29 +235,26 @@ def put_offsets(
     cdef Bytes of = bytes_of(keys)
     cdef Table table = table_of(slots)
     cdef Hashes step
-    cdef Py_ssize_t row = 0
-    cdef int i, is_new
+    cdef Py_ssize_t row = 0, next_row
+    cdef int i
     if offsets.shape[0] != of.rows:
         raise ValueError(f"{offsets.shape[0]} offsets for {of.rows} keys")
     with nogil:
-        while row < of.rows:
-            if hash_step(&of, row, of.rows, best_path, &step) < 0:
+        while row < of.rows and row >= 0 and entries < most:
+            # Even if all keys of a step are new, they fit.
+            next_row = min(row + min(<int64_t>STEP, most - entries), of.rows)
+            if hash_step(&of, row, next_row, best_path, &step) < 0:
                 row = -1
                 break
-            prefetch_slots(&step, &table)
-            row = min(row + STEP, of.rows)
+            entries += find_slots(&step, &table, True)
+            row = next_row
             for i in range(step.count):
-                if entries >= most:
-                    row = step.rows[i]
-                    break
-                is_new = put(&table, &step, i, offsets[step.rows[i]])
-                if is_new < 0:
+                if step.slots[i] == NULL:
                     row = -1
                     break
-                entries += is_new
-            else:
-                continue
-            break
+                memcpy(step.slots[i] + MD5_SIZE, &offsets[step.rows[i]], OFFSET_SIZE)
+        while 0 <= row < of.rows and length_of(&of, row) < 0:
+            row += 1
     return row, entries
 
 
@@ -286,8 +277,9 @@ def find_offsets(
         while row < of.rows:
             if hash_step(&of, row, of.rows, best_path, &step) < 0:
                 break
-            prefetch_slots(&step, &table)
+            find_slots(&step, &table, False)
             for i in range(step.count):
-                out[step.rows[i]] = find(&table, &step, i)
+                if step.slots[i] != NULL:
+                    memcpy(&out[step.rows[i]], step.slots[i] + MD5_SIZE, OFFSET_SIZE)
             row = min(row + STEP, of.rows)
     return row
