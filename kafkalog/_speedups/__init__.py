@@ -58,6 +58,7 @@ from kafkalog._speedups.index_search import (
 from kafkalog._speedups.legacy_messages import write_messages
 from kafkalog._speedups.offset_map import find_offsets, hash_keys, put_offsets
 from kafkalog._speedups.plan import is_next_sequence, must_roll, plan_run
+from kafkalog._speedups.retain import retain_records
 from kafkalog._speedups.validate import (
     EntryFault,
     RecordFault,
@@ -116,6 +117,7 @@ __all__ = [
     "plan_run",
     "put_offsets",
     "read_required_entry",
+    "retain_records",
     "scan_batches",
     "search_ranges",
     "search_slots",

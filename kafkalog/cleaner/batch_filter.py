@@ -29,7 +29,6 @@ from kafkalog.cleaner.retention_decision import (
     BatchDecision,
     BatchInputs,
     Fate,
-    RecordInputs,
     decide_batches,
     decide_records,
 )
@@ -208,47 +207,37 @@ class BatchFilter:
         """Decide which records of some batches are kept, and the batches' outcome."""
         rows, counts, records = views.rows, views.counts, views.records
         numbers = np.searchsorted(chunk.rows["position"], rows["position"])
-        batch_of = np.repeat(np.arange(len(rows)), counts)
-        keys = _column(views, "key")
-        has_key, has_value = keys.length >= 0, records["value_length"] >= 0
-        fates = decide_records(
-            RecordInputs(
-                is_dropped_with_batch=np.zeros(len(batch_of), np.bool_),
-                is_control=have_flag(rows, CONTROL_FLAG)[batch_of],
-                is_after_map=records["offset"] > self.offsets.latest_offset,
-                has_key=has_key,
-                is_latest=records["offset"] >= self.offsets.find(keys),
-                has_value=has_value,
-                is_protected=self._protects_tombstones(rows)[batch_of],
-            )
+        fates, kept, tombstones = decide_records(
+            records,
+            counts,
+            have_flag(rows, CONTROL_FLAG),
+            self._protects_tombstones(rows),
+            self.offsets.find(_column(views, "key")),
+            self.offsets.latest_offset,
         )
-        kept = fates >= 0
-        kept_counts = _sums(kept, counts)
         if self.observer is not None:
             for fate in REMOVING:
                 chunk.removed_records[numbers, -fate - 1] = _sums(fates == fate, counts)
-        self.counts.messages_read += len(kept)
+        self.counts.messages_read += len(fates)
         self.counts.messages_written += int(kept.sum())
-        self.counts.invalid_messages += int((fates == Fate.WITHOUT_KEY).sum())
+        self.counts.invalid_messages += np.count_nonzero(fates == Fate.WITHOUT_KEY)
         has_horizon = have_flag(rows, DELETE_HORIZON_FLAG)
-        needs_horizon = (_sums(kept & ~has_value, counts) > 0) & ~has_horizon
+        needs_horizon = (tombstones > 0) & ~has_horizon
         needs_horizon |= chunk.decision.needs_horizon[numbers] & ~has_horizon
-        copied = (kept_counts == counts) & (rows["magic"] == 2) & ~needs_horizon
+        copied = (kept == counts) & (rows["magic"] == 2) & ~needs_horizon
         outcome = np.where(copied, COPY, REWRITE)
         is_kept_empty = chunk.decision.is_kept_empty[numbers]
-        outcome = np.where(
-            kept_counts > 0, outcome, np.where(is_kept_empty, EMPTY, DROP)
-        )
+        outcome = np.where(kept > 0, outcome, np.where(is_kept_empty, EMPTY, DROP))
         chunk.outcome[numbers] = outcome
         rewritten = outcome == REWRITE
         if rewritten.any():
-            chosen = np.flatnonzero(kept & rewritten[batch_of])
+            chosen = np.flatnonzero((fates >= 0) & np.repeat(rewritten, counts))
             horizon = np.where(has_horizon, rows["base_timestamp"], NO_TIMESTAMP)
             horizon[needs_horizon] = self._new_horizon()
             chunk.rewrite(
                 _select(views, chosen),
                 rows[rewritten],
-                kept_counts[rewritten],
+                kept[rewritten],
                 horizon[rewritten],
             )
 

@@ -18,8 +18,12 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog import _speedups
+from kafkalog.decoding.workspace import RecordSpans
+
 Bools = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.int8]
+Int64s = npt.NDArray[np.int64]
 Fact = TypeVar("Fact")
 """A bool of one batch or record, or a column of bools of many."""
 
@@ -65,6 +69,18 @@ class RecordInputs(NamedTuple, Generic[Fact]):
     has_value: Fact
     is_protected: Fact
     """Tombstones of the batch may not be removed yet."""
+
+
+class RecordDecisions(NamedTuple):
+    """The decisions about the records of some batches.
+
+    `fates` has the `Fate` of each record. `kept` and `tombstones` are the numbers of
+    records, and of records without a value, that are kept of each batch.
+    """
+
+    fates: Codes
+    kept: Int64s
+    tombstones: Int64s
 
 
 class Fate(IntEnum):
@@ -149,7 +165,31 @@ def decide_batches(inputs: BatchInputs[Bools]) -> BatchDecision[Bools]:
     return BatchDecision(*_BATCHES[_row_numbers(inputs)].T.astype(np.bool_))
 
 
-def decide_records(inputs: RecordInputs[Bools]) -> Codes:
-    """Return the `Fate` of many records; `inputs` are columns."""
-    fates: Codes = _RECORDS[_row_numbers(inputs)]
-    return fates
+def decide_records(
+    records: RecordSpans,
+    counts: Int64s,
+    is_control: Bools,
+    is_protected: Bools,
+    latest: Int64s,
+    end: int,
+) -> RecordDecisions:
+    """Return the fates of many records that are not dropped with their batch.
+
+    Batch i has the next ``counts[i]`` of the records. `latest` is the offset of each
+    key in the offset map, -1 if there is none, and `end` the last offset that the map
+    covers.
+    """
+    batches = is_control * _bit("is_control") | is_protected * _bit("is_protected")
+    fates = np.empty(len(records), np.int8)
+    kept, tombstones = np.empty(len(counts), np.int64), np.empty(len(counts), np.int64)
+    _speedups.retain_records(
+        *(_RECORDS, batches.astype(np.uint8), counts),
+        *(records["offset"], records["key_length"], records["value_length"]),
+        *(latest, end, fates, kept, tombstones),
+    )
+    return RecordDecisions(fates, kept, tombstones)
+
+
+def _bit(name: str) -> int:
+    """Return the bit of an input in the numbers of the rows of `_RECORDS`."""
+    return 1 << len(RecordInputs._fields) - 1 - RecordInputs._fields.index(name)

@@ -14,6 +14,7 @@ from kafkalog.cleaner.retention_decision import (
     decide_record,
     decide_records,
 )
+from kafkalog.decoding.workspace import RecordSpans
 
 ANY = None
 
@@ -71,11 +72,41 @@ def test_the_decision_about_a_batch_is_that_of_the_table(facts):
     assert decide_batch(BatchInputs(*facts)) == expected
 
 
-def test_columns_are_decided_row_by_row():
-    rows = list(product((False, True), repeat=7))
-    found = decide_records(RecordInputs(*np.array(rows).T))
-    assert found.tolist() == [decide_record(RecordInputs(*row)) for row in rows]
+def test_batches_are_decided_row_by_row():
     rows = list(product((False, True), repeat=5))
     columns = decide_batches(BatchInputs(*np.array(rows).T))
     found = list(zip(*(column.tolist() for column in columns), strict=True))
     assert found == [tuple(decide_batch(BatchInputs(*row))) for row in rows]
+
+
+END = 100
+SHARES = [(False, False), (False, True), (True, False), (True, True)]
+
+
+def test_records_are_decided_row_by_row():
+    # A batch for each of the facts about batches, with a record for each other input.
+    inputs = list(product((False, True), repeat=4))
+    expected, offsets, latest, keys, values = [], [], [], [], []
+    for is_control, is_protected in SHARES:
+        for after, has_key, is_latest, has_value in inputs:
+            facts = (False, is_control, after, has_key, is_latest, has_value)
+            expected.append(decide_record(RecordInputs(*facts, is_protected)))
+            offsets.append(END + after)
+            latest.append(offsets[-1] + (not is_latest))
+            keys.append(7 if has_key else -1)
+            values.append(0 if has_value else -1)
+    longs = np.zeros((2, len(offsets)), np.int64)
+    ints = np.zeros((6, len(offsets)), np.int32)
+    records = RecordSpans(longs, ints)
+    records["offset"][:], records["key_length"][:] = offsets, keys
+    records["value_length"][:] = values
+    counts = np.full(len(SHARES), len(inputs))
+    is_control, is_protected = np.array(SHARES).T
+    fates, kept, tombstones = decide_records(
+        records, counts, is_control, is_protected, np.array(latest), END
+    )
+    assert fates.tolist() == expected
+    survivors = np.reshape([fate.is_kept for fate in expected], (len(SHARES), -1))
+    assert kept.tolist() == survivors.sum(axis=1).tolist()
+    nulls = np.reshape(np.array(values) < 0, survivors.shape)
+    assert tombstones.tolist() == (survivors & nulls).sum(axis=1).tolist()
