@@ -53,12 +53,20 @@ def batches_of(
 
 
 def compare(
-    workload: str, options: dict[str, Any], ours: Callable[[], float]
+    workload: str,
+    options: dict[str, Any],
+    ours: Callable[[], float],
+    part: str | None = None,
 ) -> dict[str, Any]:
-    """Run both in turn; `ours` returns the processor seconds of one round."""
+    """Run both in turn; `ours` returns the processor seconds of one round.
+
+    `part` is the name of the measurement to use of a workload with several.
+    """
     theirs, mine = [], []
     ours()
     for line in _rounds(workload, options):
+        if line["workload"] != (part or workload):
+            continue
         theirs.append(line["thread_cpu_s"])
         mine.append(ours())
     assert len(theirs) >= ROUNDS, "the engine ended early"

@@ -56,7 +56,12 @@ from kafkalog._speedups.index_search import (
     widen_slots,
 )
 from kafkalog._speedups.legacy_messages import write_messages
-from kafkalog._speedups.offset_map import find_offsets, hash_keys, put_offsets
+from kafkalog._speedups.offset_map import (
+    best_md5_path,
+    find_offsets,
+    hash_keys,
+    put_offsets,
+)
 from kafkalog._speedups.plan import is_next_sequence, must_roll, plan_run
 from kafkalog._speedups.retain import retain_records
 from kafkalog._speedups.validate import (
@@ -81,6 +86,7 @@ __all__ = [
     "RecordFault",
     "Status",
     "all_uncompressed",
+    "best_md5_path",
     "best_path",
     "bound_decompressed_sizes",
     "check_batches",

@@ -194,8 +194,13 @@ cdef Table table_of(uint8_t[::1] slots) except *:
     return table
 
 
-def hash_keys(keys not None, uint8_t[:, ::1] out not None):
-    """Fill the rows of `out` with the MD5 of each key, and with zeros for null.
+def best_md5_path():
+    """Return the fastest path: 0 any processor, 1 AVX2, 2 AVX-512."""
+    return best_path
+
+
+def hash_keys(keys not None, int path, uint8_t[:, ::1] out not None):
+    """Fill the rows of `out` with the MD5 of each key by `path`; zeros for null.
 
     `keys` are data, starts and lengths. Returns the number of rows done, fewer than all
     if a key is outside the data.
@@ -206,10 +211,12 @@ def hash_keys(keys not None, uint8_t[:, ::1] out not None):
     cdef int i
     if out.shape[0] < of.rows or out.shape[1] != MD5_SIZE:
         raise ValueError(f"output of {out.shape[0]} rows, expected {of.rows} of 16")
+    if not 0 <= path <= best_path:
+        raise ValueError(f"path {path}, expected 0 to {best_path}")
     with nogil:
         out[:of.rows] = 0
         while row < of.rows:
-            if hash_step(&of, row, of.rows, best_path, &step) < 0:
+            if hash_step(&of, row, of.rows, path, &step) < 0:
                 break
             for i in range(step.count):
                 memcpy(&out[step.rows[i], 0], step.hashes[i], MD5_SIZE)

@@ -220,7 +220,7 @@ class BatchFilter:
                 chunk.removed_records[numbers, -fate - 1] = _sums(fates == fate, counts)
         self.counts.messages_read += len(fates)
         self.counts.messages_written += int(kept.sum())
-        self.counts.invalid_messages += np.count_nonzero(fates == Fate.WITHOUT_KEY)
+        self.counts.invalid_messages += int((fates == Fate.WITHOUT_KEY).sum())
         has_horizon = have_flag(rows, DELETE_HORIZON_FLAG)
         needs_horizon = (tombstones > 0) & ~has_horizon
         needs_horizon |= chunk.decision.needs_horizon[numbers] & ~has_horizon
@@ -353,27 +353,30 @@ class _Chunk:
         same = self.rows["last_offset"][(outcome == COPY) | (outcome == EMPTY)]
         self._max_offset = max(self._max_offset, int(same.max(initial=-1)))
         sources = {
-            COPY: (self._data, self._copied_bounds()),
-            EMPTY: self._emptied(),
-            REWRITE: self._rewritten_bounds(),
+            COPY: self._copied_bounds,
+            EMPTY: self._emptied,
+            REWRITE: self._rewritten_bounds,
         }
+        outcomes = set(outcome.tolist()) - {DROP}
+        kept = {number: sources[number]() for number in outcomes}
         parts = []
         edges = np.flatnonzero(np.diff(outcome)) + 1
         starts = [0, *edges.tolist()]
         for first, end in zip(starts, [*starts[1:], len(outcome)], strict=True):
             if outcome[first] == DROP:
                 continue
-            source, bounds = sources[int(outcome[first])]
+            source, bounds = kept[int(outcome[first])]
             parts.append(source[bounds[0][first] : bounds[1][end - 1]])
         if not parts:
             return None
-        data = np.concatenate(parts)
+        data = _joined(parts)
         rows, _, _ = scan_headers(data)
         return Filtered(data, rows, self._max_offset)
 
-    def _copied_bounds(self) -> tuple[Int64s, Int64s]:
+    def _copied_bounds(self) -> tuple[Bytes, tuple[Int64s, Int64s]]:
+        """Return the bytes of the chunk, and the bounds of each row in them."""
         starts = self.rows["position"] - self._origin
-        return starts, starts + self.rows["size_in_bytes"]
+        return self._data, (starts, starts + self.rows["size_in_bytes"])
 
     def _emptied(self) -> tuple[Bytes, tuple[Int64s, Int64s]]:
         """Return the headers of emptied batches, and the bounds of each row in them."""
@@ -392,12 +395,19 @@ class _Chunk:
     def _rewritten_bounds(self) -> tuple[Bytes, tuple[Int64s, Int64s]]:
         """Return the rewritten batches, and the bounds of each row in them."""
         chosen = self.outcome == REWRITE
-        data = np.concatenate([np.empty(0, np.uint8), *self._rewritten])
+        data = _joined(self._rewritten)
         sizes = np.zeros(len(chosen), np.int64)
         rows, _, _ = scan_headers(data, capacity=int(chosen.sum()) + 1)
         sizes[chosen] = rows["size_in_bytes"]
         ends = np.cumsum(sizes)
         return data, (ends - sizes, ends)
+
+
+def _joined(parts: list[Bytes]) -> Bytes:
+    """Return the bytes of all parts; those of a single part are not copied."""
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate([np.empty(0, np.uint8), *parts])
 
 
 def _headers_of(rows: BatchHeaders) -> BatchHeaders:

@@ -183,9 +183,17 @@ def decide_records(
     fates = np.empty(len(records), np.int8)
     kept, tombstones = np.empty(len(counts), np.int64), np.empty(len(counts), np.int64)
     _speedups.retain_records(
-        *(_RECORDS, batches.astype(np.uint8), counts),
-        *(records["offset"], records["key_length"], records["value_length"]),
-        *(latest, end, fates, kept, tombstones),
+        _RECORDS,
+        batches.astype(np.uint8),
+        counts,
+        records["offset"],
+        records["key_length"],
+        records["value_length"],
+        latest,
+        end,
+        fates,
+        kept,
+        tombstones,
     )
     return RecordDecisions(fates, kept, tombstones)
 

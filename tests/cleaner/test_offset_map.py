@@ -11,6 +11,7 @@ from kafkalog.cleaner.offset_map import OffsetMap
 from kafkalog.encoding.record_columns import ByteColumn
 from kafkalog.errors import LogArgumentError
 
+MD5_PATHS = range(_speedups.best_md5_path() + 1)
 LENGTHS = [0, 1, 3, 16, 54, 55, 56, 63, 64, 65, 119, 120, 128, 1000]
 
 
@@ -53,15 +54,16 @@ class ReferenceMap:
         return -1
 
 
-@pytest.mark.parametrize("count", [1, 7, 8, 9, 64, 200])
-def test_hashes_are_those_of_hashlib(count):
+@pytest.mark.parametrize("count", [1, 15, 16, 17, 64, 200])
+@pytest.mark.parametrize("path", MD5_PATHS)
+def test_hashes_are_those_of_hashlib(path, count):
     draw = random.Random(count)
     keys = [
         None if draw.random() < 0.1 else draw.randbytes(draw.choice(LENGTHS))
         for _ in range(count)
     ]
     hashes = np.empty((count, 16), np.uint8)
-    assert _speedups.hash_keys(ByteColumn.of(keys), hashes) == count
+    assert _speedups.hash_keys(ByteColumn.of(keys), path, hashes) == count
     for key, found in zip(keys, hashes, strict=True):
         expected = bytes(16) if key is None else hashlib.md5(key).digest()
         assert found.tobytes() == expected
@@ -138,7 +140,7 @@ def test_the_kernels_reject_a_key_outside_of_its_data(start):
     table, offsets = np.zeros(240, np.uint8), np.arange(2)
     assert _speedups.put_offsets(table, 0, 9, keys, offsets)[0] == -1
     assert _speedups.find_offsets(table, keys, offsets.copy()) == 0
-    assert _speedups.hash_keys(keys, np.empty((2, 16), np.uint8)) == 0
+    assert _speedups.hash_keys(keys, 0, np.empty((2, 16), np.uint8)) == 0
 
 
 def test_a_full_table_ends_the_search_for_a_slot():
