@@ -4,8 +4,10 @@ Four segments of 128 MiB, an offset map of 128 MiB, and the I/O buffers of a bro
 The round builds the map, copies the segments, forces them to disk and writes the
 checkpoint. Both sides keep the memory of the map from round to round.
 
-The map alone gets 5,000,000 different keys, which fill 89 % of it. Both sides are measured in processor seconds of the calling thread. Needs
-Java and Maven.
+The map alone gets 5,000,000 different keys, which fill 89 % of it.
+
+Both sides are measured in processor seconds of the calling thread. Needs Java and
+Maven.
 """
 
 import shutil
@@ -78,8 +80,7 @@ def bench_clean(benchmark, folder, shape, codec, unique, size):
 def keys(count):
     """Return different keys of 16 bytes, in the columns of 4 MB chunks."""
     numbers = np.arange(count, dtype=np.uint64).byteswap()
-    data = np.zeros((count, 2), np.uint64)
-    data[:, 1] = numbers
+    data = np.stack([np.zeros_like(numbers), numbers], axis=1).view(np.uint8).ravel()
     starts = 16 * np.arange(count)
     lengths = np.full(count, 16, np.int32)
     chunk = (4 << 20) // 16

@@ -8,7 +8,7 @@ the first of them at byte 0, then at byte 1 and so on to byte 12; then that numb
 Source: ``SkimpyOffsetMap.java``, ``Utils.abs``.
 """
 from libc.stdint cimport INT32_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
 from kafkalog._speedups._columns cimport (
     Bytes, bytes_of, bytes_size, length_of, start_of
