@@ -85,9 +85,7 @@ def keys(count):
     lengths = np.full(count, 16, np.int32)
     chunk = (4 << 20) // 16
     return [
-        ByteColumn(
-            data.view(np.uint8).ravel(), starts[at:][:chunk], lengths[at:][:chunk]
-        )
+        ByteColumn(data, starts[at : at + chunk], lengths[at : at + chunk])
         for at in range(0, count, chunk)
     ]
 
