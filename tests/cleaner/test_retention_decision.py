@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from kafkalog import _speedups
 from kafkalog.cleaner.retention_decision import (
     BatchInputs,
     Fate,
@@ -110,3 +111,26 @@ def test_records_are_decided_row_by_row():
     assert kept.tolist() == survivors.sum(axis=1).tolist()
     nulls = np.reshape(np.array(values) < 0, survivors.shape)
     assert tombstones.tolist() == (survivors & nulls).sum(axis=1).tolist()
+
+
+@pytest.mark.parametrize("short", ["decisions", "records", "batches"])
+def test_the_kernel_refuses_columns_that_are_too_short(short):
+    lengths = dict.fromkeys(("records", "batches"), 2) | {"decisions": 128}
+    lengths[short] -= 1
+    decisions, longs = np.zeros(lengths["decisions"], np.int8), np.zeros(2, np.int64)
+    ints, facts = np.zeros(2, np.int32), np.zeros(2, np.uint8)
+    fates = np.zeros(lengths["records"], np.int8)
+    kept = np.zeros(lengths["batches"], np.int64)
+    columns = (decisions, facts, longs + 1, longs, ints, ints, longs)
+    with pytest.raises(ValueError, match=r"decisions|shorter"):
+        _speedups.retain_records(*columns, 0, fates, kept, longs.copy())
+
+
+def test_the_kernel_stops_at_the_last_record():
+    longs, ints = np.zeros(2, np.int64), np.zeros(2, np.int32)
+    counts, facts = np.array([1, 9, 9]), np.zeros(3, np.uint8)
+    fates, kept = np.full(2, 9, np.int8), np.full(3, 9)
+    columns = (np.zeros(128, np.int8), facts, counts, longs, ints, ints, longs)
+    assert _speedups.retain_records(*columns, 0, fates, kept, kept.copy()) == 2
+    assert kept.tolist() == [1, 1, 0]
+    assert fates.tolist() == [0, 0]
