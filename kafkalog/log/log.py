@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -123,6 +123,74 @@ class LogRead:
             batch = RecordBatch(self.data, position)
             yield batch
             position += batch.size_in_bytes
+
+
+class ReadableLog(Protocol):
+    """What `Log` and `WritableLog` have in common: a partition's log that can be read.
+
+    The methods are described at `Log`.
+    """
+
+    @property
+    def path(self) -> Location:
+        """The directory of the partition."""
+
+    @property
+    def segments(self) -> tuple[LogSegment, ...]:
+        """The segments, in order of their base offsets."""
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that can be read."""
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset of the next record."""
+
+    @property
+    def high_watermark(self) -> int:
+        """The offset up to which records are replicated."""
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The offset up to which transactions are decided."""
+
+    @property
+    def leader_epochs(self) -> list[EpochEntry]:
+        """The leader epochs, and their first offsets."""
+
+    def producer_states(self) -> npt.NDArray[np.void]:
+        """Return the producers' last batches."""
+
+    def aborted_transactions(
+        self, start: int | None = None, end: int | None = None
+    ) -> npt.NDArray[np.void]:
+        """Return the aborted transactions with records in an interval of offsets."""
+
+    def read(
+        self,
+        offset: int,
+        *,
+        max_bytes: int = MAX_READ_BYTES,
+        isolation: Literal["log_end"] | Isolation = "log_end",
+    ) -> LogRead:
+        """Return batches from an offset on."""
+
+    def send_to(
+        self,
+        socket: socket,
+        offset: int,
+        max_bytes: int = MAX_READ_BYTES,
+        *,
+        isolation: Literal["log_end"] | Isolation = "log_end",
+    ) -> int:
+        """Send batches from an offset on to a socket; return their size in bytes."""
+
+    def offsets_for_times(self, timestamps: Times) -> npt.NDArray[np.int64]:
+        """Return the first offset at or after each time."""
+
+    def close(self) -> None:
+        """Close the log."""
 
 
 class Log:

@@ -27,7 +27,7 @@ from kafkalog.errors import (
     UnexpectedAppendOffsetError,
 )
 from kafkalog.log.leader_epochs import EpochEnd, end_offset_for
-from kafkalog.log.log import Log, LogRead
+from kafkalog.log.log import LogRead, ReadableLog
 from kafkalog.log.writable_log import WritableLog
 
 FETCH_BYTES: Final = 1 << 20
@@ -72,7 +72,7 @@ class Replication:
 
 
 def replicate(
-    leader: Log | WritableLog,
+    leader: ReadableLog,
     follower: WritableLog,
     *,
     max_bytes: int = FETCH_BYTES,
@@ -157,7 +157,7 @@ def replicate(
 
 
 def _diverging_epoch(
-    leader: Log | WritableLog, follower: WritableLog, offset: int
+    leader: ReadableLog, follower: WritableLog, offset: int
 ) -> EpochEnd | None:
     """Return the end of the leader's epoch if the follower's log extends beyond it.
 
@@ -197,7 +197,7 @@ def _truncation_offset(follower: WritableLog, diverging: EpochEnd) -> int:
 
 
 def _fetch(
-    leader: Log | WritableLog,
+    leader: ReadableLog,
     follower: WritableLog,
     offset: int,
     max_bytes: int,
@@ -218,7 +218,7 @@ def _fetch(
     return appended
 
 
-def _append(leader: Log | WritableLog, follower: WritableLog, read: LogRead) -> int:
+def _append(leader: ReadableLog, follower: WritableLog, read: LogRead) -> int:
     """Append fetched batches; an empty follower may start at their first offset."""
     epochs = leader.leader_epochs
     epoch = epochs[-1].epoch if epochs else None
@@ -233,9 +233,7 @@ def _append(leader: Log | WritableLog, follower: WritableLog, read: LogRead) -> 
         return follower.append_as_follower(read.data, leader_epoch=epoch).valid_bytes
 
 
-def _reset(
-    leader: Log | WritableLog, follower: WritableLog
-) -> tuple[int | None, int | None]:
+def _reset(leader: ReadableLog, follower: WritableLog) -> tuple[int | None, int | None]:
     """Truncate or restart a follower whose fetch offset the leader does not have.
 
     Returns the offset of the truncation, and that of the restart; or None.
