@@ -28,21 +28,19 @@ def read_required_entry(
 ) -> EntryFault: ...
 def take_batches(
     buffers: list[Any],  # bytes-like
-    byte_bounds: npt.NDArray[np.int64],  # const int64_t[::1], (appends + 1,)
     required: _Requirements,
     rules: _Rules | None,
     data: npt.NDArray[np.uint8],  # uint8_t[::1], (nbytes,), filled
     rows: npt.NDArray[np.uint8],  # uint8_t[::1], capacity Batch, filled
     info: npt.NDArray[np.uint8],  # uint8_t[::1], appends Append, filled
     row_bounds: npt.NDArray[np.int64],  # int64_t[::1], (appends + 1,), filled
-) -> tuple[int, int]: ...  # appends accepted, rows filled
+    byte_bounds: npt.NDArray[np.int64],  # int64_t[::1], (appends + 1,), filled
+) -> tuple[int, int, bool]: ...  # appends accepted, rows filled, any compressed
 def survey_batches(
     src: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
-    starts: npt.NDArray[np.int64] | None,  # const int64_t[::1], (n,)
-    lengths: npt.NDArray[np.int64] | None,  # const int64_t[::1], (n,)
+    bounds: npt.NDArray[np.int64],  # const int64_t[::1], (n + 1,)
     rows: npt.NDArray[np.uint8],  # const uint8_t[::1], n Batch
-    row_bounds: npt.NDArray[np.int64],  # const int64_t[::1], (appends + 1,)
-    info: npt.NDArray[np.uint8],  # uint8_t[::1], appends Append, completed
+    info: npt.NDArray[np.uint8],  # uint8_t[::1], n Append, completed
     rules: _Rules,
 ) -> int: ...  # appends accepted
 def stamp_batches(
@@ -57,6 +55,8 @@ def place_batches(
     rows: npt.NDArray[np.uint8],  # uint8_t[::1], n Batch, completed
     row_bounds: npt.NDArray[np.int64],  # const int64_t[::1], (appends + 1,)
     info: npt.NDArray[np.uint8],  # uint8_t[::1], appends Append, completed
+    first: int,
+    end: int,
     next_offset: int,
     data: npt.NDArray[np.uint8],  # uint8_t[::1], (nbytes,), filled
 ) -> int: ...  # next offset, or -1

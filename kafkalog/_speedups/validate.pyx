@@ -135,17 +135,20 @@ cdef inline EntryFault read_required(
     return EntryFault.NO_FAULT
 
 
-cdef Requirements requirements_of(tuple required) except *:
-    # `validation.append_analysis.HeaderRequirements.as_tuple`
-    return Requirements(
-        required[0], required[1], required[2], required[3], required[4], required[5]
-    )
+cdef Requirements requirements_of(fields) except *:
+    # `validation.append_analysis.HeaderRequirements`
+    cdef Requirements required
+    (
+        required.same_epoch, required.from_zero, required.until_newer,
+        required.ascending, required.leader_epoch, required.most_bytes,
+    ) = fields
+    return required
 
 
 def read_required_entry(
     const uint8_t[::1] src not None,
     Py_ssize_t start,
-    tuple required not None,
+    required,
     int64_t last_offset,
     uint8_t[::1] row not None,
 ):
@@ -407,31 +410,32 @@ cdef inline bint survey_append(
 
 def take_batches(
     list buffers not None,
-    const int64_t[::1] byte_bounds not None,
-    tuple required not None,
+    required,
     rules,
     uint8_t[::1] data not None,
     uint8_t[::1] rows not None,
     uint8_t[::1] info not None,
     int64_t[::1] row_bounds not None,
+    int64_t[::1] byte_bounds not None,
 ):
     """Copy appends to `data`, and fill `rows` with headers and `info` with their sums.
 
-    Append i is ``buffers[i]``, copied to ``data[byte_bounds[i]:byte_bounds[i + 1]]``.
-    It is accepted if it consists of complete batches without an `EntryFault`. With
+    Append i is ``buffers[i]``, copied to ``data[byte_bounds[i]:byte_bounds[i + 1]]``,
+    and has the headers ``rows[row_bounds[i]:row_bounds[i + 1]]``. It is accepted if it consists of complete batches without an `EntryFault`. With
     `rules` it must also be one batch that `survey_batches` accepts, except that
     compressed records are not read. `required` states whether each batch must have
     `leader_epoch`, whether it must have base offset 0, whether batches above
     `leader_epoch` are dropped, whether last offsets must be ascending, `leader_epoch`,
     and the greatest number of bytes of a batch.
-    Returns (appends accepted before the first that is not, rows filled).
+    Returns (appends accepted before the first that is not, rows filled, whether any of
+    those accepted is compressed).
     """
     cdef Requirements requirements = requirements_of(required)
     cdef Py_ssize_t i, done = 0, appends = count_appends(info, row_bounds.shape[0])
     cdef Found found = Found(NULL, 0, rows.shape[0] // sizeof(Batch))
     cdef Append* info_at = <Append*>&info[0] if appends else NULL
     cdef uint8_t* to = &data[0] if data.shape[0] else NULL
-    cdef bint surveyed = rules is not None
+    cdef bint surveyed = rules is not None, is_compressed = False
     cdef Rules leader_rules = Rules(False, False, -1, False, 0, 0, 0)
     cdef Buffers held
     if surveyed:
@@ -442,14 +446,12 @@ def take_batches(
             f"{appends + 1} and {appends}"
         )
     found.at = <Batch*>&rows[0] if found.capacity else NULL
-    row_bounds[0] = 0
+    row_bounds[0] = byte_bounds[0] = 0
     hold_buffers(buffers, &held)
     with nogil:
         for i in range(appends):
-            if (
-                byte_bounds[i] < 0 or byte_bounds[i + 1] > data.shape[0]
-                or held.views[i].len != byte_bounds[i + 1] - byte_bounds[i]
-            ):
+            byte_bounds[i + 1] = byte_bounds[i] + held.views[i].len
+            if byte_bounds[i + 1] > data.shape[0]:
                 break
             if held.views[i].len:  # the address of an empty buffer may be NULL
                 memcpy(to + byte_bounds[i], held.views[i].buf, held.views[i].len)
@@ -463,9 +465,10 @@ def take_batches(
             ):
                 break
             row_bounds[i + 1] = found.rows
+            is_compressed |= info_at[i].source_codec != 0
             done += 1
     release_buffers(&held)
-    return done, found.rows
+    return done, found.rows, is_compressed
 
 
 cdef inline bint is_inside(const Batch* row, int64_t size) noexcept nogil:
@@ -477,42 +480,34 @@ cdef inline bint is_inside(const Batch* row, int64_t size) noexcept nogil:
 
 def survey_batches(
     const uint8_t[::1] src not None,
-    const int64_t[::1] starts,
-    const int64_t[::1] lengths,
+    const int64_t[::1] bounds not None,
     const uint8_t[::1] rows not None,
-    const int64_t[::1] row_bounds not None,
     uint8_t[::1] info not None,
     tuple rules not None,
 ):
     """Validate the records of appends; set their counts and greatest timestamps.
 
-    The uncompressed records of ``rows[i]`` begin at ``starts[i]`` in `src` and have
-    ``lengths[i]`` bytes; without `starts` they follow their header in `src`. `rules`
-    are: whether the appends are from a client, whether keys are required, the codec (-1
-    any), whether the topic replaces timestamps, the time of the append, and how much
-    before and after it a timestamp may be. An append is accepted if it is one batch of
-    magic 2 that keeps its format, with a valid header, and all its records are complete
-    and have no `RecordFault`. Returns the appends accepted before the first that is
-    not.
+    Append i is the batch ``rows[i]``, whose records, decompressed, are
+    ``src[bounds[i]:bounds[i + 1]]``. `rules` are: whether the appends are from a
+    client, whether keys are required, the codec (-1 any), whether the topic replaces
+    timestamps, the time of the append, and how much before and after it a timestamp may
+    be. An append is accepted if it is a batch of magic 2 that keeps its format, with a
+    valid header, and all its records are complete and have no `RecordFault`. Returns
+    the appends accepted before the first that is not.
     """
     cdef Rules leader_rules = rules_of(rules)
     cdef Cursor at = Cursor(data=NULL, pos=0, end=0)
     cdef Py_ssize_t i, done = 0, count = rows.shape[0] // sizeof(Batch)
-    cdef Py_ssize_t appends = count_appends(info, row_bounds.shape[0])
     cdef const Batch* row_at = <const Batch*>&rows[0] if count else NULL
-    cdef Append* info_at = <Append*>&info[0] if appends else NULL
-    cdef bint placed = starts is not None
-    if placed and (starts.shape[0] != count or lengths.shape[0] != count):
-        raise ValueError(f"starts or lengths of another length than the {count} rows")
+    cdef Append* info_at = <Append*>&info[0] if count else NULL
+    count_appends(info, count + 1)
+    if bounds.shape[0] != count + 1:
+        raise ValueError(f"{bounds.shape[0]} bounds, expected {count + 1}: rows + 1")
     at.data = &src[0] if src.shape[0] else NULL
     with nogil:
-        for i in range(appends):
-            if i >= count or row_bounds[i] != i or row_bounds[i + 1] != i + 1:
-                break
-            at.pos = starts[i] if placed else row_at[i].position + BATCH_HEADER
-            at.end = at.pos + (
-                lengths[i] if placed else row_at[i].size_in_bytes - BATCH_HEADER
-            )
+        for i in range(count):
+            at.pos = bounds[i]
+            at.end = bounds[i + 1]
             if at.pos < 0 or at.end < at.pos or at.end > src.shape[0]:
                 break
             if not accepts_header(&row_at[i], &leader_rules):
@@ -589,10 +584,12 @@ def place_batches(
     uint8_t[::1] rows not None,
     const int64_t[::1] row_bounds not None,
     uint8_t[::1] info not None,
+    Py_ssize_t first,
+    Py_ssize_t end,
     int64_t next_offset,
     uint8_t[::1] data not None,
 ):
-    """Assign offsets from `next_offset` on to appends and their batches.
+    """Assign offsets from `next_offset` on to the appends from `first` to `end`.
 
     Append i has the batch ``rows[row_bounds[i]]`` or none. It gets as many offsets as
     it has records, the last of which is its batch's last offset. Returns the offset
@@ -602,8 +599,10 @@ def place_batches(
     cdef Py_ssize_t appends = count_appends(info, row_bounds.shape[0])
     cdef Batch* row_at = <Batch*>&rows[0] if count else NULL
     cdef Append* info_at = <Append*>&info[0] if appends else NULL
+    if not 0 <= first <= end <= appends:
+        raise ValueError(f"appends {first} to {end}, expected 0 to {appends}")
     with nogil:
-        for i in range(appends):
+        for i in range(first, end):
             row = row_bounds[i]
             if row == row_bounds[i + 1]:
                 continue

@@ -19,7 +19,6 @@ Source: ``UnifiedLog.append``, ``LogAppendInfo.java``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -58,8 +57,8 @@ from kafkalog.log.producers.producer_updates import (
 from kafkalog.log.rolling import roll, should_roll
 from kafkalog.log.state import LogState
 from kafkalog.log.watermarks import find_first_unstable, raise_to_log_end
-from kafkalog.validation.append_analysis import analyze_appends
-from kafkalog.validation.append_policy import AppendRules, rules_of
+from kafkalog.validation.append_analysis import analyze_appends, requirements
+from kafkalog.validation.append_policy import AppendRules, LeaderPolicy, rules_of
 from kafkalog.validation.appends import (
     UNKNOWN_OFFSET,
     AppendMemory,
@@ -193,13 +192,13 @@ class Appender:
         latest = self._log.leader_epochs.latest
         return append_options("replication", epoch, latest, NO_GUARD, TV_UNKNOWN, True)
 
-    def append(self, batches: Sequence[Any], options: AppendOptions) -> list[Outcome]:
-        """Append each of `batches`, and return the outcome of each.
+    def append(self, views: list[Any], options: AppendOptions) -> list[Outcome]:
+        """Append each of `views`, made by `as_view`, and return the outcome of each.
 
         The outcome of a rejected append is its error; the appends after it are written
         all the same. Raises `OSError`, after which the outcome of none is known.
         """
-        return self.write(self._validate(batches, options), options)
+        return self.write(self._validate(views, options), options)
 
     def write(self, appends: Appends, options: AppendOptions) -> list[Outcome]:
         """Write appends that were validated, and return the outcome of each."""
@@ -220,26 +219,19 @@ class Appender:
             self._config, self._rules = config, rules_of(config)
         return self._rules
 
-    def _validate(self, batches: Sequence[Any], options: AppendOptions) -> Appends:
+    def _validate(self, views: list[Any], options: AppendOptions) -> Appends:
         """Validate appends, without regard to the state of the log."""
-        config = self._log.config
         if options.assigns_offsets:
-            return validate_for_leader(
-                batches,
+            policy = LeaderPolicy(
                 self._current_rules(),
-                origin=options.origin,
-                leader_epoch=options.leader_epoch,
-                now_ms=self._log.runtime.now_ms(),
-                memory=self._memory,
+                options.origin,
+                options.leader_epoch,
+                self._log.runtime.now_ms(),
             )
-        return analyze_appends(
-            batches,
-            origin=options.origin,
-            leader_epoch=options.leader_epoch,
-            max_message_bytes=None if options.as_follower else config.max_message_bytes,
-            monotonic=True,
-            memory=self._memory,
-        )
+            return validate_for_leader(views, policy, self._memory)
+        max_bytes = None if options.as_follower else self._log.config.max_message_bytes
+        required = requirements(options.origin, options.leader_epoch, max_bytes, True)
+        return analyze_appends(views, required, self._memory)
 
 
 def write_run(

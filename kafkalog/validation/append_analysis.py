@@ -12,6 +12,7 @@ Source: ``UnifiedLog.analyzeAndValidateRecords``, ``ByteBufferLogInputStream.jav
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -19,7 +20,6 @@ import numpy as np
 from kafkalog import _speedups
 from kafkalog._speedups import EntryFault, Status, read_required_entry
 from kafkalog.codecs.compression import Codec
-from kafkalog.encoding.record_columns import Int64s
 from kafkalog.errors import (
     CorruptRecordError,
     InvalidRecordError,
@@ -56,7 +56,6 @@ from kafkalog.validation.appends import (
     AppendOrigin,
     Appends,
     as_bytes,
-    bounds_of,
 )
 from kafkalog.validation.batch_records import read_records
 
@@ -64,83 +63,63 @@ _UNLIMITED: Final = 2**63 - 1
 
 
 class HeaderRequirements(NamedTuple):
-    """Requirements on the batches of an append; only a leader has `rules`."""
+    """Requirements on the batches of an append, as the kernels take them.
 
-    origin: AppendOrigin
+    `same_epoch` is whether each batch must have `leader_epoch`, `from_zero` whether it
+    must have base offset 0, `until_newer` whether batches above `leader_epoch` are
+    dropped, and `ascending` whether last offsets must ascend.
+    """
+
+    same_epoch: bool
+    from_zero: bool
+    until_newer: bool
+    ascending: bool
     leader_epoch: int
     max_bytes: int
-    monotonic: bool
-    rules: KernelRules | None = None
-
-    def as_tuple(self) -> tuple[bool, bool, bool, bool, int, int]:
-        """Return the requirements as the kernels take them."""
-        return (
-            self.origin is AppendOrigin.RAFT_LEADER,
-            self.origin is AppendOrigin.CLIENT,
-            self.origin is AppendOrigin.REPLICATION,
-            self.monotonic,
-            self.leader_epoch,
-            self.max_bytes,
-        )
-
-    def take(
-        self,
-        buffers: list[Any],
-        byte_bounds: Int64s,
-        data: Bytes,
-        rows: BatchHeaders,
-        info: BatchHeaders,
-        row_bounds: Int64s,
-    ) -> tuple[int, int]:
-        """Copy `buffers` to `data`, and fill the other arrays.
-
-        Returns how many appends are accepted before the first that is not, and the
-        number of rows filled.
-        """
-        return _speedups.take_batches(
-            buffers,
-            byte_bounds,
-            self.as_tuple(),
-            self.rules,
-            data,
-            as_bytes(rows),
-            as_bytes(info),
-            row_bounds,
-        )
 
 
-_NO_REQUIREMENTS: Final = HeaderRequirements(
-    AppendOrigin.COORDINATOR, -1, _UNLIMITED, monotonic=False
-)
+_NO_REQUIREMENTS: Final = HeaderRequirements(False, False, False, False, -1, _UNLIMITED)
 
 
-def analyze_appends(
-    buffers: Sequence[Any],
-    *,
+@lru_cache(maxsize=64)
+def requirements(
     origin: AppendOrigin,
     leader_epoch: int,
     max_message_bytes: int | None,
-    monotonic: bool,
-    memory: AppendMemory,
+    ascending: bool,
+) -> HeaderRequirements:
+    """Return the requirements on appends of an origin.
+
+    With `max_message_bytes` None the sizes are not checked, as for a follower. With
+    `ascending` the last offsets must be ascending, as where no offsets are assigned.
+    They are cached, as consecutive calls mostly have the same.
+    """
+    return HeaderRequirements(
+        origin is AppendOrigin.RAFT_LEADER,
+        origin is AppendOrigin.CLIENT,
+        origin is AppendOrigin.REPLICATION,
+        ascending,
+        leader_epoch,
+        _UNLIMITED if max_message_bytes is None else max_message_bytes,
+    )
+
+
+def analyze_appends(
+    views: list[Any], required: HeaderRequirements, memory: AppendMemory
 ) -> Appends:
     """Copy the appends of a call, and check their batch headers and checksums.
 
-    Each of `buffers` is one append, bytes-like. With `max_message_bytes` None the sizes
-    are not checked, as for a follower. With `monotonic` the last offsets must be
-    ascending, as where no offsets are assigned. Bytes after the last complete batch,
-    and on a replica the first batch of a leader epoch above `leader_epoch` and all
-    after it, are dropped without an error.
+    Each of `views` is one append, as `as_view` returns it. Bytes after the last
+    complete batch, and on a replica the first batch of a leader epoch above that of
+    `required` and all after it, are dropped without an error.
 
     Errors, in `Appends.errors`: `InvalidRecordError`, `RecordTooLargeError`,
     `CorruptRecordError`, `OffsetsOutOfOrderError`, and `LogArgumentError` for an
     unknown codec.
     """
-    max_bytes = _UNLIMITED if max_message_bytes is None else max_message_bytes
-    required = HeaderRequirements(origin, leader_epoch, max_bytes, monotonic)
-    views = as_views(buffers)
-    appends = accept_all(views, required, memory)
-    if appends is not None:
-        return appends
+    accepted = accept_all(views, required, None, memory)
+    if accepted is not None:
+        return accepted[0]
     singles = [_analyze(np.frombuffer(view, np.uint8), required) for view in views]
     return Appends.merged(singles, memory.joined)
 
@@ -156,18 +135,28 @@ def as_view(buffer: Any) -> Any:
 
 
 def accept_all(
-    views: list[Any], required: HeaderRequirements, memory: AppendMemory
-) -> Appends | None:
-    """Return the appends if all of them meet the requirements, None otherwise."""
-    byte_bounds = bounds_of(map(len, views))
-    data = memory.joined.bytes_for(int(byte_bounds[-1]))
-    row_bounds = np.empty(len(byte_bounds), np.int64)
+    views: list[Any],
+    required: HeaderRequirements,
+    rules: KernelRules | None,
+    memory: AppendMemory,
+) -> tuple[Appends, bool] | None:
+    """Return the appends if all of them meet the requirements, None otherwise.
+
+    A leader has `rules`; compressed records are not read yet. The second result is
+    whether there are any.
+    """
+    data = memory.joined.bytes_for(sum(map(len, views)))
+    row_bounds, byte_bounds = np.empty((2, len(views) + 1), np.int64)
     info = memory.info_rows(len(views))
     while True:
         rows = memory.rows
-        done, count = required.take(views, byte_bounds, data, rows, info, row_bounds)
-        if done == len(views):
-            return Appends(data, rows[:count], row_bounds, byte_bounds, info, {})
+        accepted, count, is_compressed = _speedups.take_batches(
+            *(views, required, rules),
+            *(data, as_bytes(rows), as_bytes(info), row_bounds, byte_bounds),
+        )
+        if accepted == len(views):
+            appends = Appends(data, rows[:count], row_bounds, byte_bounds, info, {})
+            return appends, is_compressed
         if count < len(rows):
             return None
         memory.grow_rows()
@@ -179,10 +168,12 @@ def _analyze(data: Bytes, required: HeaderRequirements) -> Appends:
         rows = _valid_batches(data, required)
     except KafkaLogError as error:
         return Appends.rejected(error.with_traceback(None))
-    byte_bounds = bounds_of([int(rows["size_in_bytes"].sum())])
-    kept = data[: byte_bounds[1]]
-    info, row_bounds = np.empty(1, APPEND), np.empty(2, np.int64)
-    _NO_REQUIREMENTS.take([kept], byte_bounds, kept.copy(), rows, info, row_bounds)
+    kept = data[: rows["size_in_bytes"].sum()]
+    info, (row_bounds, byte_bounds) = np.empty(1, APPEND), np.empty((2, 2), np.int64)
+    _speedups.take_batches(
+        *([kept], _NO_REQUIREMENTS, None),
+        *(kept.copy(), as_bytes(rows), as_bytes(info), row_bounds, byte_bounds),
+    )
     return Appends(kept, rows, row_bounds, byte_bounds, info, {})
 
 
@@ -194,7 +185,7 @@ def _valid_batches(data: Bytes, required: HeaderRequirements) -> BatchHeaders:
         if not skipping:
             row = np.empty(1, BATCH)
             fault = read_required_entry(
-                data, position, required.as_tuple(), last_offset, as_bytes(row)
+                data, position, required, last_offset, as_bytes(row)
             )
             skipping = fault == EntryFault.NEWER_EPOCH
             if not fault:

@@ -124,8 +124,8 @@ class Appends:
         none, bounds = np.empty(0, np.uint8), np.zeros(2, np.int64)
         info, rows = np.empty(1, APPEND), np.empty(0, BATCH)
         _speedups.take_batches(
-            *([b""], bounds, (False, False, False, False, 0, 0), None, none),
-            *(as_bytes(rows), as_bytes(info), bounds.copy()),
+            *([b""], (False, False, False, False, 0, 0), None),
+            *(none, as_bytes(rows), as_bytes(info), bounds, bounds),
         )
         return cls(none, rows, bounds, bounds, info, {0: error})
 
@@ -178,8 +178,10 @@ class Appends:
         end = len(self) if end is None else end
         following = _speedups.place_batches(
             as_bytes(self.rows),
-            self.row_bounds[first : end + 1],
-            as_bytes(self.info[first:end]),
+            self.row_bounds,
+            as_bytes(self.info),
+            first,
+            end,
             next_offset,
             self.data,
         )

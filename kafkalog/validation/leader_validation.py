@@ -13,9 +13,9 @@ Source: ``LogValidator.java``, ``BrokerCompressionType.java``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -27,39 +27,28 @@ from kafkalog.errors import KafkaLogError
 from kafkalog.formats.batch_headers import Bytes
 from kafkalog.formats.layout import BATCH, CODEC_MASK, RECORD_BATCH_OVERHEAD
 from kafkalog.validation.append_analysis import (
-    HeaderRequirements,
     accept_all,
     analyze_appends,
-    as_views,
+    requirements,
 )
-from kafkalog.validation.append_policy import AppendRules, KernelRules, LeaderPolicy
+from kafkalog.validation.append_policy import LeaderPolicy
 from kafkalog.validation.appends import (
     AppendMemory,
-    AppendOrigin,
     Appends,
     as_bytes,
-    bounds_of,
 )
 from kafkalog.validation.batch_validation import stamp, validate_append
 
 _NAMES = list(BATCH.fields or ())
 _place = itemgetter(*map(_NAMES.index, ("position", "size_in_bytes", "attributes")))
-_Payload: TypeAlias = tuple[Bytes, Int64s | None, Int64s | None]
-"""Bytes with the records of batches; where those of each begin, and their length."""
 
 
 def validate_for_leader(
-    buffers: Sequence[Any],
-    rules: AppendRules,
-    *,
-    origin: AppendOrigin,
-    leader_epoch: int,
-    now_ms: int,
-    memory: AppendMemory,
+    views: list[Any], policy: LeaderPolicy, memory: AppendMemory
 ) -> Appends:
     """Copy the appends of a call, validate them, and return them as they are written.
 
-    Each of `buffers` is one append, bytes-like. The result has the leader's epoch,
+    Each of `views` is one append, as `as_view` returns it. The result has the leader's epoch,
     timestamps and codec. Each append has one batch at most, and no offsets yet:
     `Appends.assign_offsets` assigns them.
 
@@ -69,27 +58,16 @@ def validate_for_leader(
     fields that Kafka's builder rejects, and `BatchTooLargeError` for a batch that
     decompresses to more bytes than the rules allow.
     """
-    policy = LeaderPolicy(rules, origin, leader_epoch, now_ms)
-    views = as_views(buffers)
-    max_bytes = rules.max_message_bytes
-    kernel_rules = policy.as_tuple()
-    required = HeaderRequirements(origin, leader_epoch, max_bytes, False, kernel_rules)
-    appends = accept_all(views, required, memory)
-    if appends is not None:
-        compressed = bool(appends.info["source_codec"].any())
-        if not compressed or _accepts_records(
-            appends, kernel_rules, rules.max_decompressed_bytes, memory, compressed
-        ):
+    required = requirements(
+        policy.origin, policy.leader_epoch, policy.rules.max_message_bytes, False
+    )
+    accepted = accept_all(views, required, policy.as_tuple(), memory)
+    if accepted is not None:
+        appends, is_compressed = accepted
+        if not is_compressed or _accepts_records(appends, policy, memory):
             stamp(appends, policy)
             return appends
-    appends = analyze_appends(
-        views,
-        origin=origin,
-        leader_epoch=leader_epoch,
-        max_message_bytes=max_bytes,
-        monotonic=False,
-        memory=memory,
-    )
+    appends = analyze_appends(views, required, memory)
     singles = [
         _validate(appends.select(append), policy, memory)
         for append in range(len(appends))
@@ -98,69 +76,71 @@ def validate_for_leader(
 
 
 def _accepts_records(
-    appends: Appends,
-    rules: KernelRules,
-    limit: int,
-    memory: AppendMemory,
-    compressed: bool,
+    appends: Appends, policy: LeaderPolicy, memory: AppendMemory
 ) -> bool:
-    """Return whether the kernel accepts all records.
+    """Return whether the kernel accepts the records of all batches, one per append.
 
-    Sets their number and max timestamp in `Appends.info`. `limit` is the greatest
-    number of bytes of a decompressed batch.
+    Sets their number and max timestamp in `Appends.info`.
     """
-    payload: _Payload | None = (appends.data, None, None)
-    if compressed:
-        payload = _decompress(appends, limit, memory)
-    if payload is None:
+    if len(appends.rows) != len(appends):
         return False
-    valid = _speedups.survey_batches(
-        *payload,
-        as_bytes(appends.rows),
-        appends.row_bounds,
-        as_bytes(appends.info),
-        rules,
-    )
-    return valid == len(appends)
-
-
-def _decompress(appends: Appends, limit: int, memory: AppendMemory) -> _Payload | None:
-    """Return the decompressed records of all batches.
-
-    Returns None if a batch cannot be decompressed, or if all together are too large to
-    be in memory at once.
-    """
-    rows, data = appends.rows, appends.data.data
-    chunks: list[bytes | memoryview] = []
-    sizes: list[int] = []
-    left = max(DECOMPRESSED_BYTES, limit if len(rows) == 1 else 0)
-    for position, size, attributes in map(_place, rows.tolist()):
-        compressed = data[position + RECORD_BATCH_OVERHEAD : position + size]
-        try:
-            batch = decompress(
-                attributes & CODEC_MASK, compressed, limit=min(limit, left)
+    first, rules = 0, policy.as_tuple()
+    limit = policy.rules.max_decompressed_bytes
+    try:
+        for records, bounds in _decompressed(appends, limit, memory):
+            end = first + len(bounds) - 1
+            accepted = _speedups.survey_batches(
+                records,
+                bounds,
+                as_bytes(appends.rows[first:end]),
+                as_bytes(appends.info[first:end]),
+                rules,
             )
-        except KafkaLogError:
-            return None
-        sizes.append(sum(map(len, batch)))
-        left -= sizes[-1]
+            if first + accepted < end:
+                return False
+            first = end
+    except KafkaLogError:
+        return False
+    return True
+
+
+def _decompressed(
+    appends: Appends, limit: int, memory: AppendMemory
+) -> Iterator[tuple[Bytes, Int64s]]:
+    """Yield the records of consecutive batches, and the bounds of those of each.
+
+    A part has about `DECOMPRESSED_BYTES`, which bounds the memory. Raises the error of
+    a batch that cannot be decompressed, or to more than `limit` bytes.
+    """
+    data = appends.data.data
+    chunks: list[bytes | memoryview] = []
+    bounds = [0]
+    for position, size, attributes in map(_place, appends.rows.tolist()):
+        compressed = data[position + RECORD_BATCH_OVERHEAD : position + size]
+        batch = decompress(attributes & CODEC_MASK, compressed, limit=limit)
+        bounds.append(bounds[-1] + sum(map(len, batch)))
         chunks += batch
-    bounds = bounds_of(sizes)
+        if bounds[-1] >= DECOMPRESSED_BYTES:
+            yield _joined(chunks, memory), np.array(bounds, np.int64)
+            chunks, bounds = [], [0]
+    if len(bounds) > 1:
+        yield _joined(chunks, memory), np.array(bounds, np.int64)
+
+
+def _joined(chunks: list[bytes | memoryview], memory: AppendMemory) -> Bytes:
+    """Return the bytes of all chunks, valid until the next call."""
     if len(chunks) == 1:
-        records = np.frombuffer(chunks[0], np.uint8)
-    else:
-        records = memory.decompressed.bytes_for(int(bounds[-1]))
-        _speedups.join_buffers(chunks, records)
-    return records, bounds[:-1], np.array(sizes, np.int64)
+        return np.frombuffer(chunks[0], np.uint8)
+    joined = memory.decompressed.bytes_for(sum(map(len, chunks)))
+    _speedups.join_buffers(chunks, joined)
+    return joined
 
 
 def _validate(append: Appends, policy: LeaderPolicy, memory: AppendMemory) -> Appends:
     """Validate one append; a rejected one becomes its error."""
     if not len(append.rows):
         return append
-    limit = policy.rules.max_decompressed_bytes
-    compressed = bool(append.info["source_codec"][0])
-    if _accepts_records(append, policy.as_tuple(), limit, memory, compressed):
+    if _accepts_records(append, policy, memory):
         stamp(append, policy)
         return append
     try:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kafkalog import _speedups
 from kafkalog.formats.layout import BATCH
-from kafkalog.validation.appends import APPEND, as_bytes, bounds_of
+from kafkalog.validation.appends import APPEND, as_bytes
 from tests.guarded import at_the_end, at_the_start
 from tests.query.batches import KINDS, build
 from tests.validation.appending import ROWS, T, batch, patched
@@ -22,18 +22,18 @@ SAMPLES = [
 ]
 
 
-def take(data, *, buffers=None, rules=ANY, bounds=None, rows=4, appends=1):
-    """Validate bytes at the position of `data`; return the kernel's result."""
-    return _speedups.take_batches(
+def take(data, *, buffers=None, rules=ANY, rows=4, appends=1):
+    """Validate bytes at the position of `data`; return the appends and rows taken."""
+    accepted, filled, _ = _speedups.take_batches(
         [bytes(data)] if buffers is None else buffers,
-        bounds_of([len(data)]) if bounds is None else np.array(bounds, np.int64),
         (False, False, False, True, -1, 2**63 - 1),
         rules,
         data,
         as_bytes(np.zeros(rows, BATCH)),
         as_bytes(np.zeros(appends, APPEND)),
-        np.zeros(appends + 1, np.int64),
+        *np.zeros((2, appends + 1), np.int64),
     )
+    return accepted, filled
 
 
 @st.composite
@@ -64,10 +64,8 @@ def test_surveys_never_read_outside(data, start, length):
     info = np.zeros(1, APPEND)
     accepted = _speedups.survey_batches(
         at_the_end(data),
-        np.array([start]),
-        np.array([length]),
+        np.array([start, start + length]),
         as_bytes(rows),
-        np.array([0, 1]),
         as_bytes(info),
         ANY,
     )
@@ -107,29 +105,32 @@ def test_the_range_of_timestamps_wraps_as_in_java(now, age, before, after, shift
 def test_the_accepted_appends_and_rows_are_counted():
     append = SAMPLES[0]
     whole = np.zeros(3 * len(append), np.uint8)
-    buffers, bounds = (
-        [append, append[:-1] + b"x", append],
-        [len(append) * i for i in range(4)],
-    )
-    assert take(whole, buffers=buffers, bounds=bounds, appends=3) == (1, 1)
-    assert take(whole, buffers=[append] * 3, bounds=bounds, appends=3) == (3, 3)
-    assert take(whole, buffers=[append] * 3, bounds=bounds, appends=3, rows=2) == (2, 2)
+    buffers = [append, append[:-1] + b"x", append]
+    assert take(whole, buffers=buffers, appends=3) == (1, 1)
+    assert take(whole, buffers=[append] * 3, appends=3) == (3, 3)
+    assert take(whole, buffers=[append] * 3, appends=3, rows=2) == (2, 2)
 
 
-@pytest.mark.parametrize("bounds", [[0, 5], [-1, 4], [5, 0], [0, 2**62]])
-def test_the_kernel_stops_at_bounds_that_differ_from_the_lengths(bounds):
-    data = np.zeros(10, np.uint8)
-    assert take(data, buffers=[bytes(4)], bounds=bounds) == (0, 0)
+def test_the_kernel_stops_before_an_append_that_does_not_fit_the_data():
+    append = SAMPLES[0]
+    short = np.zeros(2 * len(append) - 1, np.uint8)
+    assert take(short, buffers=[append] * 2, appends=2) == (1, 1)
 
 
 def test_arrays_of_wrong_shapes_are_rejected():
     data = np.zeros(4, np.uint8)
     with pytest.raises(ValueError, match="bounds"):
-        take(data, bounds=[0, 2, 4])
+        take(data, appends=2)
     with pytest.raises(ValueError, match="bounds"):
-        take(data, buffers=[], bounds=[0, 4])
+        take(data, buffers=[])
     with pytest.raises(TypeError):
-        take(data, buffers=["text"], bounds=[0, 4])
+        take(data, buffers=["text"])
+    rows, info = as_bytes(np.zeros(1, BATCH)), as_bytes(np.zeros(1, APPEND))
+    with pytest.raises(ValueError, match="bounds"):
+        _speedups.survey_batches(data, np.zeros(1, np.int64), rows, info, ANY)
+    with pytest.raises(ValueError, match="appends"):
+        bounds = np.zeros(2, np.int64)
+        _speedups.place_batches(rows, bounds, info, 0, 2, 9, data)
 
 
 @pytest.mark.parametrize("position", [-1, 10, 2**62])
@@ -140,5 +141,5 @@ def test_a_batch_outside_the_data_is_not_written(position):
     arrays = (as_bytes(rows), as_bytes(info))
     assert _speedups.stamp_batches(*arrays, False, 5, 5, data) == 0
     arrays = (as_bytes(rows), bounds, as_bytes(info))
-    assert _speedups.place_batches(*arrays, 9, data) == -1
+    assert _speedups.place_batches(*arrays, 0, 1, 9, data) == -1
     assert not data.any()

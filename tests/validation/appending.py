@@ -15,8 +15,12 @@ from kafkalog.encoding.record_columns import ByteColumn, RecordColumns
 from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.formats.layout import TimestampType
 from kafkalog.messages.control_records import end_transaction_marker
-from kafkalog.validation.append_analysis import analyze_appends
-from kafkalog.validation.append_policy import AppendRules
+from kafkalog.validation.append_analysis import (
+    analyze_appends,
+    as_views,
+    requirements,
+)
+from kafkalog.validation.append_policy import AppendRules, LeaderPolicy
 from kafkalog.validation.appends import AppendMemory, AppendOrigin
 from kafkalog.validation.leader_validation import validate_for_leader
 from tests import reference
@@ -54,28 +58,16 @@ def lead(
     *buffers, origin=AppendOrigin.CLIENT, now=T, epoch=EPOCH, next_offset=0, **topic
 ):
     """Validate appends on a leader in one call; assign offsets from `next_offset`."""
-    appends = validate_for_leader(
-        buffers,
-        AppendRules(**topic),
-        origin=origin,
-        leader_epoch=epoch,
-        now_ms=now,
-        memory=AppendMemory(),
-    )
+    policy = LeaderPolicy(AppendRules(**topic), origin, epoch, now)
+    appends = validate_for_leader(as_views(buffers), policy, AppendMemory())
     appends.assign_offsets(next_offset)
     return appends
 
 
 def follow(*buffers, origin=AppendOrigin.REPLICATION, epoch=EPOCH, max_bytes=None):
     """Validate appends that keep their offsets."""
-    return analyze_appends(
-        buffers,
-        origin=origin,
-        leader_epoch=epoch,
-        max_message_bytes=max_bytes,
-        monotonic=True,
-        memory=AppendMemory(),
-    )
+    required = requirements(origin, epoch, max_bytes, True)
+    return analyze_appends(as_views(buffers), required, AppendMemory())
 
 
 def written(appends, index=0):

@@ -10,7 +10,7 @@ from kafkalog.codecs.compression import Codec, compress
 from kafkalog.codecs.varint_arrays import encode_varints
 from kafkalog.errors import CompressionError, InvalidRecordError, UnevenOffsetsError
 from kafkalog.formats.batch_headers import scan_headers
-from kafkalog.validation.append_policy import AppendRules
+from kafkalog.validation.append_policy import AppendRules, LeaderPolicy
 from kafkalog.validation.appends import AppendMemory, AppendOrigin
 from kafkalog.validation.invalid_records import read_one_by_one
 from kafkalog.validation.leader_validation import validate_for_leader
@@ -82,14 +82,8 @@ def test_records_and_their_count_must_agree(in_place):
 def test_a_batch_of_very_many_records_is_not_read_one_by_one(count, accepted):
     content = record(0, 3) + record(1) * (count - 1)
     rules = AppendRules(max_message_bytes=1 << 30)
+    policy = LeaderPolicy(rules, AppendOrigin.REPLICATION, 0, TIME)
     data = batch(compress(Codec.ZSTD, content), Codec.ZSTD, count).tobytes()
-    appends = validate_for_leader(
-        [data],
-        rules,
-        origin=AppendOrigin.REPLICATION,
-        leader_epoch=0,
-        now_ms=TIME,
-        memory=AppendMemory(),
-    )
+    appends = validate_for_leader([data], policy, AppendMemory())
     error = appends.errors.get(0)
     assert isinstance(error, UnevenOffsetsError if accepted else InvalidRecordError)

@@ -283,7 +283,9 @@ def _(patch):
     patch.setattr(
         appending,
         "analyze_appends",
-        lambda pieces, **how: analyze(pieces, **how | {"monotonic": False}),
+        lambda views, required, memory: analyze(
+            views, required._replace(ascending=False), memory
+        ),
     )
 
 
@@ -293,8 +295,8 @@ def _(patch):
     disable_fast_path(patch)
     analyze = append_analysis.analyze_appends
 
-    def held(pieces, **how):
-        return analyze(pieces, **how | {"max_message_bytes": 100})
+    def held(views, required, memory):
+        return analyze(views, required._replace(max_bytes=100), memory)
 
     patch.setattr(appending, "analyze_appends", held)
 
