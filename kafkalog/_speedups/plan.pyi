@@ -25,6 +25,6 @@ def plan_run(
     first: int,
     limits: _Limits,
     end: _End,
-    sequences: _Bytes,  # Sequence, advanced
+    sequences: _Bytes | None,  # Sequence, advanced
     now_ms: int,
 ) -> tuple[int, _End, bytes, bytes]: ...

@@ -235,7 +235,7 @@ def plan_run(
     Py_ssize_t first,
     limits,
     end,
-    uint8_t[::1] sequences not None,
+    uint8_t[::1] sequences,
     int64_t now_ms,
 ):
     """Find how many appends from `first` on one write takes into the active segment.
@@ -244,14 +244,15 @@ def plan_run(
     between its `byte_bounds`, and is described by ``info[i]``. One is taken that has
     batches of magic 2 and the latest leader epoch, from the end of the log on; that
     does not roll; whose index entries fit; and whose producers' sequences, in
-    `sequences`, are continued. The first that is not ends the run.
+    `sequences` (None for no producers), are continued. The first that is not ends the
+    run.
 
     Returns the number of the append after the run, the segment's end then, and the
     entries of the offset and of the time index, as on disk.
     """
     cdef Py_ssize_t count = info.shape[0] // <Py_ssize_t>sizeof(Append), i = first
-    cdef Py_ssize_t producers = sequences.shape[0] // <Py_ssize_t>sizeof(Sequence)
-    cdef Sequence* sequence = <Sequence*>&sequences[0] if producers else NULL
+    cdef Py_ssize_t producers = 0
+    cdef Sequence* sequence = NULL
     cdef const Append* append
     cdef const Batch* batch
     cdef Limits most = limits_of(limits)
@@ -262,6 +263,9 @@ def plan_run(
         or rows.shape[0] < row_bounds[count] * <Py_ssize_t>sizeof(Batch)
     ):
         raise ValueError("appends without their bounds or rows")
+    if sequences is not None and sequences.shape[0]:
+        producers = sequences.shape[0] // <Py_ssize_t>sizeof(Sequence)
+        sequence = <Sequence*>&sequences[0]
     made.offsets = made.times = 0
     if first < count and row_bounds[first] < row_bounds[count]:
         append, batch = <const Append*>&info[0], <const Batch*>&rows[0]

@@ -49,7 +49,6 @@ from kafkalog.log.markers import read_markers
 from kafkalog.log.producers.producer_append import TV_UNKNOWN
 from kafkalog.log.producers.producer_entry import NO_GUARD, BatchMetadata
 from kafkalog.log.producers.producer_updates import (
-    SEQUENCE,
     ProducerUpdates,
     continue_sequences,
     known_sequences,
@@ -113,8 +112,6 @@ Outcome = AppendResult | KafkaLogError
 
 REPORTED_OFFSETS: Final = 10
 """How many records of a rejected append of a follower are read for its error."""
-
-NO_SEQUENCES: Final = np.empty(0, SEQUENCE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,29 +255,30 @@ def write_run(
     log.leader_epochs.flush()
     if options.assigns_offsets:
         appends.assign_offsets(log.end.offset, first)
-    sequences = NO_SEQUENCES
+    sequences: Bytes | None = None
     if options.origin is AppendOrigin.CLIENT and not log.producers.is_empty:
         rows = appends.rows[appends.row_bounds[first] :]
-        sequences = known_sequences(log.producers, rows)
+        sequences = as_bytes(known_sequences(log.producers, rows))
+    limits = rolling.segment_limits(log)
     end, segment_end, index_entries, time_entries = _speedups.plan_run(
         as_bytes(appends.rows),
         appends.row_bounds,
         appends.byte_bounds,
         as_bytes(appends.info),
         first,
-        rolling.segment_limits(log),
+        limits,
         segment_end,
-        as_bytes(sequences),
+        sequences,
         log.runtime.now_ms(),
     )
     if end > first:
         start, stop = appends.byte_bounds[first], appends.byte_bounds[end]
         entries = index_entries, time_entries
         extend(log, appends.data[start:stop].data, entries, segment_end)
-        if len(sequences):
+        if sequences is not None:
             rows = appends.rows[appends.row_bounds[first] : appends.row_bounds[end]]
             continue_sequences(log.producers, rows)
-        _flush_if_due(log)
+        _flush_if_due(log, limits.flush_at)
     return end
 
 
@@ -417,11 +415,12 @@ def _finish(log: LogState, updates: ProducerUpdates, last_offset: int) -> None:
         producers.write_completed_txn(completed, log.segments.active.txn_index)
     producers.map_end_offset = last_offset + 1
     find_first_unstable(log)
-    _flush_if_due(log)
+    _flush_if_due(log, flush_due_at(log))
 
 
-def _flush_if_due(log: LogState) -> None:
-    if log.log_end_offset >= flush_due_at(log):
+def _flush_if_due(log: LogState, offset: int) -> None:
+    """Force the log to disk if it ends at `offset` or after it."""
+    if log.log_end_offset >= offset:
         flush(log, log.log_end_offset)
 
 

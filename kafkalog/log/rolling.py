@@ -95,9 +95,10 @@ class SegmentEnd(NamedTuple):
 def segment_limits(log: LogState) -> SegmentLimits:
     """Return the limits of the active segment; create its indexes, as Kafka does."""
     segment, config = log.segments.active, log.config
-    epoch = log.leader_epochs.latest
+    epoch, epoch_start = log.leader_epochs.latest or NO_EPOCH
     return SegmentLimits(
-        *(NO_EPOCH if epoch is None else epoch),
+        epoch,
+        epoch_start,
         segment.base_offset,
         config.segment_size,
         config.max_segment_ms - segment.settings.roll_jitter_ms,

@@ -59,7 +59,7 @@ APPEND: Final = np.dtype(
         ("records", np.int32),
         ("source_codec", np.int8),
         ("rebuilt", np.int8),
-        ("_unused", np.int8, 6),
+        ("_unused", np.void, 6),
     ]
 )
 """Summary of one append, a row each (Kafka's ``LogAppendInfo``).
