@@ -177,6 +177,7 @@ cdef inline bint take_batches(
         if (
             batch.magic != 2
             or batch.leader_epoch != limits.epoch
+            or batch.base_offset < limits.epoch_start  # which moves there
             or batch.last_offset < end.next_offset
             or (
                 batch.producer_id != NO_PRODUCER
@@ -213,7 +214,6 @@ cdef inline bint take_append(
     if (
         batches
         and append.first_offset >= end.next_offset
-        and append.first_offset >= limits.epoch_start
         and not rolls(
             limits, end, limits.index_entries - offsets, limits.time_entries - times,
             size, append.max_timestamp, append.last_offset, now_ms,

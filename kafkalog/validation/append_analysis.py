@@ -146,7 +146,8 @@ def accept_all(
     whether there are any.
     """
     data = memory.joined.bytes_for(sum(map(len, views)))
-    row_bounds, byte_bounds = np.empty((2, len(views) + 1), np.int64)
+    row_bounds = np.empty(len(views) + 1, np.int64)
+    byte_bounds = np.empty_like(row_bounds)
     info = memory.info_rows(len(views))
     while True:
         rows = memory.rows
@@ -169,7 +170,7 @@ def _analyze(data: Bytes, required: HeaderRequirements) -> Appends:
     except KafkaLogError as error:
         return Appends.rejected(error.with_traceback(None))
     kept = data[: rows["size_in_bytes"].sum()]
-    info, (row_bounds, byte_bounds) = np.empty(1, APPEND), np.empty((2, 2), np.int64)
+    info, row_bounds, byte_bounds = (np.empty(1, APPEND), *np.empty((2, 2), np.int64))
     _speedups.take_batches(
         *([kept], _NO_REQUIREMENTS, None),
         *(kept.copy(), as_bytes(rows), as_bytes(info), row_bounds, byte_bounds),

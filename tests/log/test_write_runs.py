@@ -1,6 +1,6 @@
 """Appends in one write have the same outcomes as by the general step, one by one."""
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import pytest
 from hypothesis import given
@@ -10,6 +10,7 @@ from kafkalog import IndexFullError, KafkaLogError, LogClosedError, LogConfig
 from kafkalog.log import appending
 from kafkalog.validation import leader_validation as validation
 from tests.log.writing import NOW, SMALL, batch, files_of, load, offsets_in
+from tests.validation.appending import patched
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 LARGE = LogConfig(internal_segment_bytes=1 << 20, segment_index_bytes=2400)
@@ -109,6 +110,37 @@ def test_an_index_filled_by_a_failed_append_makes_the_next_append_roll(tmp_path)
             log.append_as_follower(b"".join(batches[3:]))  # they are in the file
         log.append_as_follower(batches[3])
         assert len(list(log.path.glob("*.log"))) == 2
+
+
+def with_gap(data, last_offset_delta=4):
+    """Return a batch of one record whose header has a greater last offset."""
+    return patched(data, {"last_offset_delta": last_offset_delta})
+
+
+EITHER_WAY = pytest.mark.parametrize("step", [nullcontext, general_step_alone])
+
+
+@EITHER_WAY
+def test_a_gap_in_a_leaders_batch_moves_the_start_of_its_epoch_back(tmp_path, step):
+    with step(), load(tmp_path, LARGE) as log:
+        log.append_many([batch(4), batch()], leader_epoch=0)
+        log.append(batch(), leader_epoch=1)
+        assert log.leader_epochs == [(0, 0), (1, 5)]
+        # The record has offset 6, so the base offset of its batch is 2.
+        log.append(with_gap(batch()), leader_epoch=1, origin="replication")
+        assert log.leader_epochs == [(0, 0), (1, 2)]
+
+
+@EITHER_WAY
+def test_a_gap_in_a_followers_batch_moves_the_start_of_its_epoch_back(tmp_path, step):
+    with step(), load(tmp_path, LARGE) as log:
+        log.append_as_follower(batch(leader_epoch=0))
+        log.append_as_follower(batch(base_offset=7, leader_epoch=1), leader_epoch=1)
+        assert log.leader_epochs == [(0, 0), (1, 7)]
+        later = batch(base_offset=8, leader_epoch=1)
+        earlier = with_gap(batch(base_offset=5, leader_epoch=1))
+        log.append_as_follower(later + earlier, leader_epoch=1)
+        assert log.leader_epochs == [(0, 0), (1, 5)]
 
 
 def test_a_run_ends_where_a_segment_does(tmp_path):
