@@ -23,8 +23,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
 from kafkalog import _speedups
 from kafkalog.decoding.record_batch import RecordBatch
 from kafkalog.errors import (
@@ -202,7 +200,8 @@ class Appender:
         log = self._log
         log.topic_id_file.flush()
         outcomes: list[Outcome] = []
-        while (index := len(outcomes)) < len(appends):
+        count = len(appends)
+        while (index := len(outcomes)) < count:
             end = write_run(log, appends, index, options)
             outcomes += _results(log, appends, index, end)
             if end == index:

@@ -152,8 +152,14 @@ def accept_all(
     while True:
         rows = memory.rows
         accepted, count, is_compressed = _speedups.take_batches(
-            *(views, required, rules),
-            *(data, as_bytes(rows), as_bytes(info), row_bounds, byte_bounds),
+            views,
+            required,
+            rules,
+            data,
+            as_bytes(rows),
+            as_bytes(info),
+            row_bounds,
+            byte_bounds,
         )
         if accepted == len(views):
             appends = Appends(data, rows[:count], row_bounds, byte_bounds, info, {})
@@ -170,10 +176,17 @@ def _analyze(data: Bytes, required: HeaderRequirements) -> Appends:
     except KafkaLogError as error:
         return Appends.rejected(error.with_traceback(None))
     kept = data[: rows["size_in_bytes"].sum()]
-    info, row_bounds, byte_bounds = (np.empty(1, APPEND), *np.empty((2, 2), np.int64))
+    info = np.empty(1, APPEND)
+    row_bounds, byte_bounds = np.empty((2, 2), np.int64)
     _speedups.take_batches(
-        *([kept], _NO_REQUIREMENTS, None),
-        *(kept.copy(), as_bytes(rows), as_bytes(info), row_bounds, byte_bounds),
+        [kept],
+        _NO_REQUIREMENTS,
+        None,
+        kept.copy(),
+        as_bytes(rows),
+        as_bytes(info),
+        row_bounds,
+        byte_bounds,
     )
     return Appends(kept, rows, row_bounds, byte_bounds, info, {})
 

@@ -123,9 +123,16 @@ class Appends:
         """Return one append without batches, and its error."""
         none, bounds = np.empty(0, np.uint8), np.zeros(2, np.int64)
         info, rows = np.empty(1, APPEND), np.empty(0, BATCH)
+        nothing_required = (False, False, False, False, 0, 0)
         _speedups.take_batches(
-            *([b""], (False, False, False, False, 0, 0), None),
-            *(none, as_bytes(rows), as_bytes(info), bounds, bounds),
+            [b""],
+            nothing_required,
+            None,
+            none,
+            as_bytes(rows),
+            as_bytes(info),
+            bounds,
+            bounds,
         )
         return cls(none, rows, bounds, bounds, info, {0: error})
 

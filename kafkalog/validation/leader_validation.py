@@ -48,8 +48,8 @@ def validate_for_leader(
 ) -> Appends:
     """Copy the appends of a call, validate them, and return them as they are written.
 
-    Each of `views` is one append, as `as_view` returns it. The result has the leader's epoch,
-    timestamps and codec. Each append has one batch at most, and no offsets yet:
+    Each of `views` is one append, as `as_view` returns it. The result has the leader's
+    epoch, timestamps and codec. Each append has one batch at most, and no offsets yet:
     `Appends.assign_offsets` assigns them.
 
     Errors, in `Appends.errors`: those of `analyze_appends`, `InvalidRecordError`,

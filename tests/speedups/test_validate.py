@@ -128,8 +128,8 @@ def test_arrays_of_wrong_shapes_are_rejected():
     rows, info = as_bytes(np.zeros(1, BATCH)), as_bytes(np.zeros(1, APPEND))
     with pytest.raises(ValueError, match="bounds"):
         _speedups.survey_batches(data, np.zeros(1, np.int64), rows, info, ANY)
+    bounds = np.zeros(2, np.int64)
     with pytest.raises(ValueError, match="appends"):
-        bounds = np.zeros(2, np.int64)
         _speedups.place_batches(rows, bounds, info, 0, 2, 9, data)
 
 
