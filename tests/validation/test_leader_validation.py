@@ -10,6 +10,7 @@ import pytest
 from kafkalog import RecordValidationError
 from kafkalog.codecs.compression import Codec
 from kafkalog.formats.layout import CODECS, TimestampType
+from kafkalog.validation import leader_validation
 from kafkalog.validation.appends import AppendOrigin
 from tests.validation.appending import (
     FOREVER,
@@ -199,6 +200,19 @@ def test_a_corrupt_stream_is_rejected(codec):
     cut = data[:-3]
     cut = patched(cut, {"length": len(cut) - 12})
     assert rejection(lead(cut)) == ("KafkaException", None, None)
+
+
+@pytest.mark.parametrize("part_bytes", [1, 2 * 61, 1 << 20])
+def test_records_of_many_batches_are_decompressed_in_parts(part_bytes, monkeypatch):
+    batches = [batch(*ROWS[: at % 3 + 1], codec="lz4") for at in range(7)]
+    monkeypatch.setattr(leader_validation, "DECOMPRESSED_BYTES", part_bytes)
+    with monkeypatch.context() as patch:
+        patch.setattr(leader_validation, "analyze_appends", None)
+        appends = lead(*batches)
+    assert appends.info["records"].tolist() == [1, 2, 3, 1, 2, 3, 1]
+    assert appends.info["max_timestamp"].tolist() == [T - 3, T + 1, T + 1] * 2 + [T - 3]
+    invalid = batch((b"k", b"v", T + 10**10), codec="lz4")
+    assert list(lead(*batches, invalid).errors) == [7]
 
 
 def test_a_batch_that_decompresses_to_too_many_bytes_is_rejected():
