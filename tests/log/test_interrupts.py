@@ -46,9 +46,10 @@ class HandlerError(Exception):
 class Interrupting:
     """A tracer that raises `error` at the n-th line, and counts the lines.
 
-    It does not raise where a ``with`` statement begins or ends. Python's tracing puts
-    that line outside of the block, but no signal handler runs between the end of the
-    block and the call of ``__exit__``.
+    It does not raise where a ``with`` statement begins or ends, nor at a ``try``.
+    Python's tracing puts these lines outside of the ``with`` block, but no signal
+    handler runs there: at a ``try``, or between the end of a block and the call of
+    ``__exit__``.
     """
 
     def __init__(self, at: int, error: type[BaseException]) -> None:
@@ -71,7 +72,7 @@ class Interrupting:
         if event != "line" or is_finalizing(frame):
             return self.line
         text = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
-        if not text.lstrip().startswith("with "):
+        if not text.lstrip().startswith(("with ", "try:")):
             self.lines += 1
             if self.lines == self.at:
                 sys.settrace(None)
