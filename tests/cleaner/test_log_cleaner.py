@@ -9,6 +9,7 @@ import kafkalog
 from kafkalog import LogConfig, RecordBatchBuilder
 from kafkalog.cleaner import LogCleaner
 from kafkalog.cleaner.batch_filter import BatchFilter
+from kafkalog.cleaner.cleaning_states import State
 from kafkalog.errors import (
     CorruptRecordError,
     InvalidRecordError,
@@ -25,19 +26,25 @@ NOW_MS = 1_700_000_000_000
 COMPACT = LogConfig(cleanup_policy="compact", internal_segment_bytes=1000)
 
 
-@pytest.fixture
-def logs(tmp_path):
-    """Yield open logs by name: `a`, `b` and `c`."""
+def open_logs(tmp_path):
+    """Return open logs by name: `a`, `b` and `c`."""
     clock = ManualClock(NOW_MS)
-    opened = {}
-    for topic in "abc":
-        opened[topic, 0] = open_log(
+    return {
+        (topic, 0): open_log(
             tmp_path / f"{topic}-0",
             COMPACT,
             clean=True,
             clock=clock,
             scheduler=ManualScheduler(clock),
         )
+        for topic in "abc"
+    }
+
+
+@pytest.fixture
+def logs(tmp_path):
+    """Yield the logs of `open_logs`, and close them."""
+    opened = open_logs(tmp_path)
     yield opened
     for log in opened.values():
         log.close()
@@ -199,6 +206,19 @@ def test_an_abort_ends_the_round_before_the_next_chunk(logs, tmp_path, monkeypat
     assert ("a", 0) not in checkpoint(tmp_path)
     monkeypatch.undo()
     assert cleaner.clean("a", 0).first_dirty_offset == 0
+
+
+def test_a_round_that_was_aborted_leaves_the_checkpoint(logs, tmp_path):
+    fill(logs["a", 0], 40)
+    cleaner = LogCleaner(logs)
+
+    def abort(_):
+        cleaner.states._states["a", 0] = State.ABORTED
+
+    cleaner.observer = abort
+    with pytest.raises(LogCleaningAbortedError):
+        cleaner.clean("a", 0)
+    assert ("a", 0) not in checkpoint(tmp_path)
 
 
 def test_a_closed_cleaner_starts_no_round(logs):

@@ -8,6 +8,7 @@ from kafkalog import KafkaLogError
 from tests.oracle.playing import NAMES, differences
 from tests.oracle.sabotages import (
     appends,
+    compaction,
     environment,
     opening,
     plans,
@@ -29,6 +30,7 @@ MODULES = [
     segments,
     retention,
     reading,
+    compaction,
     opening,
     environment,
 ]
