@@ -20,10 +20,15 @@ def memory_path(tmp_path):
     shutil.rmtree(path)
 
 
-@pytest.fixture
-def roots(memory_path):
-    """Return two empty directories: to record a workload, and to check states."""
-    roots = memory_path / "recorded", memory_path / "left"
+def make_roots(path):
+    """Make two empty directories: to record a workload, and to check states."""
+    roots = path / "recorded", path / "left"
     for root in roots:
         root.mkdir()
     return roots
+
+
+@pytest.fixture
+def roots(memory_path):
+    """Return the directories of `make_roots`, in memory."""
+    return make_roots(memory_path)

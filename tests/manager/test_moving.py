@@ -34,9 +34,14 @@ CLEANED = "cleaner-offset-checkpoint"
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
+def paths(root):
+    """Return the paths of three log directories."""
+    return root / "a", root / "b", root / "c"
+
+
 @pytest.fixture
 def directories(tmp_path):
-    return tmp_path / "a", tmp_path / "b", tmp_path / "c"
+    return paths(tmp_path)
 
 
 def finish(manager, max_bytes=1 << 20):

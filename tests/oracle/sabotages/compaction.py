@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from kafkalog import LogManager
 from kafkalog.cleaner import (
     batch_filter,
     cleanable_range,
@@ -28,14 +29,19 @@ from kafkalog.formats.layout import (
     TRANSACTIONAL_FLAG,
 )
 from kafkalog.log import replaceable_segments
+from kafkalog.log.deletion import delete_files
 from kafkalog.log.recovery import segment_splitting
+from kafkalog.log.recovery.leftover_files import CLEANED, SWAP
 from kafkalog.log.replaceable_segments import ReplaceableSegments
+from kafkalog.manager.managed_directory import ManagedDirectory
 from kafkalog.segment.growing_segment import GrowingSegment
 from tests.cleaner import test_log_cleaner, test_throttle
-from tests.manager import test_compacted_retention
+from tests.crash import conftest, test_compaction_states
+from tests.manager import test_compacted_retention, test_moving
 from tests.oracle.sabotages.register import Built, do_nothing, sabotage
 
 LOGS = Built(test_log_cleaner.open_logs)
+ROOTS = Built(conftest.make_roots)
 
 
 def change_cleanable(patch, change):
@@ -148,6 +154,17 @@ def change_groups(patch, change):
         "group_segments",
         lambda *arguments: group(*change(*arguments)),
     )
+
+
+def change_if_cleaned(patch, name, function):
+    """Replace a method of segments whose files have the suffix ``.cleaned``."""
+    method = getattr(GrowingSegment, name)
+
+    def changed(self, *arguments):
+        is_cleaned = self.path.suffix == CLEANED
+        return (function if is_cleaned else method)(self, *arguments)
+
+    patch.setattr(GrowingSegment, name, changed)
 
 
 # The choice of a log
@@ -829,12 +846,78 @@ def _(patch):
 
 
 @sabotage(
+    "a cleaned segment has an index entry every index.interval.bytes",
+    "compaction-greatest-timestamp",
+)
+def _(patch):
+    """It has none."""
+    begin = segment_splitting.begin_cleaned_segment
+
+    def begin_cleaned(directory, base, config, *others):
+        rare = config.with_changes({"index.interval.bytes": 2**30})
+        return begin(directory, base, rare, *others)
+
+    patch.setattr(segment_splitting, "begin_cleaned_segment", begin_cleaned)
+
+
+@sabotage(
+    "the time index of a cleaned segment ends with its greatest timestamp",
+    "compaction-greatest-timestamp",
+)
+def _(patch):
+    """It ends with an earlier one."""
+    change_if_cleaned(patch, "become_inactive", do_nothing)
+
+
+@sabotage(
+    "a cleaned segment is forced to disk before it replaces others",
+    test_compaction_states.test_a_power_cut_during_compaction_loses_no_key,
+    roots=ROOTS,
+)
+def _(patch):
+    """It is forced later."""
+    change_if_cleaned(patch, "flush", do_nothing)
+
+
+@sabotage(
+    "cleaned segments are complete under .swap before others are deleted",
+    test_compaction_states.test_a_power_cut_during_compaction_loses_no_key,
+    roots=ROOTS,
+)
+def _(patch):
+    """They are still .cleaned, and are deleted after a crash."""
+    rename = GrowingSegment.rename
+
+    def rename_later(self, before, after):
+        if after != SWAP:
+            rename(self, CLEANED if before == SWAP else before, after)
+
+    patch.setattr(GrowingSegment, "rename", rename_later)
+
+
+@sabotage(
+    "segments are marked as deleted after their replacement is there",
+    test_compaction_states.test_a_power_cut_during_compaction_loses_no_key,
+    roots=ROOTS,
+)
+def _(patch):
+    """They are marked before."""
+    replace_segments = segment_splitting.replace_segments
+
+    def delete_first(segments, new, old, directory, config, runtime):
+        delete_files(old, runtime, config.file_delete_delay_ms)
+        patch.setattr(segment_splitting, "delete_files", do_nothing)
+        return replace_segments(segments, new, old, directory, config, runtime)
+
+    patch.setattr(segment_splitting, "replace_segments", delete_first)
+
+
+@sabotage(
     "replaced segments are removed after file.delete.delay.ms",
     "compaction-latest-of-each-key",
 )
 def _(patch):
     """They are removed at once."""
-    delete_files = segment_splitting.delete_files
     patch.setattr(
         segment_splitting,
         "delete_files",
@@ -930,6 +1013,26 @@ def _(patch):
         self.end_work([(log.topic, log.partition)])
 
     patch.setattr(CleaningStates, "end_cleaning", end_cleaning)
+
+
+@sabotage(
+    "a log is not compacted while it moves",
+    test_moving.test_a_compacted_log_is_not_compacted_while_it_moves,
+    directories=Built(test_moving.paths),
+)
+def _(patch):
+    """It is."""
+    patch.setattr(LogManager, "_pause_moving", do_nothing)
+
+
+@sabotage(
+    "a log that has moved is as clean as before",
+    test_moving.test_the_lines_of_the_checkpoints_move_along,
+    directories=Built(test_moving.paths),
+)
+def _(patch):
+    """All of it is dirty."""
+    patch.setattr(ManagedDirectory, "set_cleaned_to", do_nothing)
 
 
 @sabotage(
