@@ -231,15 +231,9 @@ def compaction_groups_by_offset(s):
 )
 def compaction_old_formats(s):
     compacted(s)
-    s.follow(
-        batch(
-            rec("a", fill(20), T0),
-            rec("b", fill(20), T0 + 5),
-            rec("c", fill(20), T0 + 3),
-            base=0,
-            magic=1,
-        )
-    )
+    s.follow(batch(rec("a", fill(20), T0), base=0, magic=1))
+    s.follow(batch(rec("b", fill(20), T0 + 5), base=1, magic=1))
+    s.follow(batch(rec("c", fill(20), T0 + 3), base=2, magic=1))
     s.follow(batch(rec("d", fill(20), T0), base=3, magic=0))
     s.follow(batch(rec("e", fill(20), T0), base=4, magic=1))
     s.follow(batch(rec("f", None, T0 + 9), base=5, magic=1)).roll()
@@ -252,6 +246,22 @@ def compaction_old_formats(s):
     s.advance(1000)
     s.follow(batch(rec("h", "2", T0), base=11)).roll()
     s.follow(batch(rec("n", "2", T0), base=12)).hw().compact().read(0).close()
+
+
+@scenario(
+    "compaction",
+    "A compressed message of magic 0 or 1 becomes a batch of magic 2 with the same codec, from the first offset that stays to the last.",
+    "content",
+)
+def compaction_old_compressed(s):
+    compacted(s, {"segment.bytes": 2000})
+    for magic in (0, 1):
+        three = [rec(f"{magic}{key}", fill(90), T0 + 9) for key in "abc"]
+        s.follow(batch(*three, base=3 * magic, magic=magic, codec="gzip"))
+    s.roll()
+    s.follow(batch(rec("0a", "2", T0), rec("1c", "2", T0), base=6)).roll()
+    s.follow(batch(rec("n", "1", T0), base=8)).hw().compact().read(0).segments()
+    s.close()
 
 
 @scenario(
