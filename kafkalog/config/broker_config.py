@@ -6,7 +6,8 @@ settings under the broker's names for them.
 
 Source: ``LogConfig.SERVER_CONFIG_DEF``, ``CleanerConfig.java``, ``KafkaConfig.scala``,
 ``AbstractKafkaConfig.java``, ``ServerConfigs.java``, ``ReplicationConfigs.java``,
-``TransactionLogConfig.java``, ``TransactionStateManagerConfig.java``,
+``QuotaConfig.java``, ``TransactionLogConfig.java``,
+``TransactionStateManagerConfig.java``,
 ``RemoteLogManagerConfig.java``, ``ServerTopicConfigSynonyms.java``.
 """
 
@@ -49,6 +50,7 @@ MINUTE_MS: Final = 60_000
 DOUBLE_MAX: Final = 1.7976931348623157e308
 ALL_DIRECTORIES: Final = "*"
 LEAST_DEDUPE_BYTES: Final = 1 << 20
+MOVE_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 
 SYNONYMS: Final = {
     "segment.bytes": ("log.segment.bytes",),
@@ -133,6 +135,13 @@ class BrokerConfig(Settings):
         INT, MINUTE_MS, Range(0)
     )
     replica_high_watermark_checkpoint_interval_ms: int = setting(LONG, 5_000)
+    replica_alter_log_dirs_io_max_bytes_per_second: int = setting(
+        LONG, LONG_MAX, Range(0)
+    )
+    alter_log_dirs_replication_quota_window_num: int = setting(INT, 11, Range(1))
+    alter_log_dirs_replication_quota_window_size_seconds: int = setting(
+        INT, 1, Range(1)
+    )
 
     log_segment_bytes: int = setting(INT, 1 << 30, Range(1 << 20))
     log_roll_ms: int | None = setting(LONG, None)
@@ -247,8 +256,9 @@ class BrokerConfig(Settings):
         ----------
         *layers : mapping of str to str
             Settings that were changed while brokers were running, by Kafka's names; the
-            last layer has precedence. Only the broker's names for topic settings are
-            read. Such a setting replaces all its synonyms in the layers below.
+            last layer has precedence. Only the broker's names for topic settings, and
+            ``replica.alter.log.dirs.io.max.bytes.per.second``, are read. A setting
+            replaces all its synonyms in the layers below.
 
         Returns
         -------
@@ -269,7 +279,7 @@ class BrokerConfig(Settings):
         values = self.values()
         defaults = BrokerConfig().values()
         for layer in layers:
-            for names in SYNONYMS.values():
+            for names in (*SYNONYMS.values(), (MOVE_RATE,)):
                 if settings_in_layer := {
                     name: layer[name] for name in names if name in layer
                 }:

@@ -137,6 +137,15 @@ class TopicSettings:
             return PartitionSettings(self._unknown, str(error), "unknown")
 
     @cached_property
+    def broker(self) -> BrokerConfig:
+        """The broker's settings, changed by those in the cluster's metadata."""
+        if not self._is_of_broker or isinstance(self._cluster, str):
+            return self._broker
+        with suppress(UnknownError, ConfigError):
+            return self._broker.with_dynamic(*self._dynamic(self._cluster))
+        return self._broker
+
+    @cached_property
     def _defaults(self) -> LogConfig:
         """The settings of a topic that sets none itself."""
         return self._broker.log_config()

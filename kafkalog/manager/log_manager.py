@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 from threading import RLock
 from typing import Self
@@ -56,6 +57,7 @@ from kafkalog.manager.moving import (
     BACKOFF_MS,
     MOVER,
     Copy,
+    CopyQuota,
     Move,
     Mover,
     find_superseded,
@@ -211,6 +213,17 @@ class LogManager(Mapping[Name, WritableLog]):
         except BaseException:
             self.abandon()
             raise
+
+    @cached_property
+    def _copy_quota(self) -> CopyQuota:
+        broker = self._settings.broker
+        return CopyQuota(
+            broker.replica_alter_log_dirs_io_max_bytes_per_second,
+            self._clock.now_ms,
+            windows=broker.alter_log_dirs_replication_quota_window_num,
+            window_ms=1000
+            * broker.alter_log_dirs_replication_quota_window_size_seconds,
+        )
 
     def _find(self, owner: Owner) -> dict[str, PartitionSettings]:
         """Lock the directories and check the logs in them, without changing any."""
@@ -453,7 +466,7 @@ class LogManager(Mapping[Name, WritableLog]):
 
         A new log is created in the directory with the fewest logs, the first of several
         such directories. Those in ``cordoned.log.dirs`` are used only if there is no
-        other. A log that was closed is opened again.
+        other, the first of them. A log that was closed is opened again.
 
         Parameters
         ----------
@@ -482,7 +495,7 @@ class LogManager(Mapping[Name, WritableLog]):
             If the manager is closed, if the log may be in an offline directory, or if
             `directory` is offline.
         LogArgumentError
-            If `directory` is not a log directory of the manager.
+            If `directory` is not a log directory of the manager, or is cordoned.
         LogStateError
             If there is only a future log of the partition.
         OSError
@@ -541,19 +554,27 @@ class LogManager(Mapping[Name, WritableLog]):
     def _next_directory(self) -> ManagedDirectory:
         """Return the directory with the fewest logs, cordoned only if all are."""
         online = self._online()
-        cordoned = {
-            Path(path).absolute() for path in self.broker.cordoned_log_directories
-        }
-        allowed = [each for each in online if each.path not in cordoned]
+        allowed = [each for each in online if not self._is_cordoned(each)]
         return min(allowed or online[:1], key=lambda each: len(list(each.all_logs())))
 
+    def _is_cordoned(self, directory: ManagedDirectory) -> bool:
+        cordoned = self.broker.cordoned_log_directories
+        return directory.path in [Path(path).absolute() for path in cordoned]
+
     def _managed(self, directory: AnyPath) -> ManagedDirectory:
-        """Return a log directory by its path; raise if it is unknown or offline."""
+        """Return a log directory by its path, for a partition that is to go there.
+
+        Raises an error if it is unknown, offline or cordoned.
+        """
         path = local_path(directory).absolute()
         for each in self._directories:
             if each.path == path or each.path.resolve() == path.resolve():
                 if each.failure is not None:
                     raise LogClosedError(f"log directory is offline: {each.path}")
+                if self._is_cordoned(each):
+                    error = LogArgumentError(f"log directory is cordoned: {each.path}")
+                    error.kafka_name = "InvalidReplicaAssignmentException"
+                    raise error
                 return each
         listed = ", ".join(str(each.path) for each in self._directories)
         raise LogArgumentError(f"log directory {path}, expected one of {listed}")
@@ -648,8 +669,8 @@ class LogManager(Mapping[Name, WritableLog]):
         KeyError
             If there is no such partition.
         LogArgumentError
-            If `directory` is not a log directory of the manager, or if the name of the
-            topic is too long for the name of a future log.
+            If `directory` is not a log directory of the manager, or is cordoned, or if
+            the name of the topic is too long for the name of a future log.
         LogClosedError
             If the manager is closed, if the partition may be in an offline directory,
             or if `directory` is offline.
@@ -731,6 +752,9 @@ class LogManager(Mapping[Name, WritableLog]):
         A future log from before the last opening is first compared with the current
         log, as the current log may have been changed since.
 
+        While the rate of copied bytes is above
+        ``replica.alter.log.dirs.io.max.bytes.per.second``, nothing is copied.
+
         Parameters
         ----------
         max_bytes : int
@@ -763,11 +787,14 @@ class LogManager(Mapping[Name, WritableLog]):
             with self._while_open():
                 names = self._mover.to_advance
             for name in names:
+                if self._copy_quota.is_exceeded:
+                    break
                 with self._while_open():
                     logs = self._mover.prepare(name)
                 if logs is None:
                     continue
                 done, complete = self._mover.advance(name, logs, max_bytes)
+                self._copy_quota.count(done)
                 copied += done
                 with self._while_open():
                     if complete:

@@ -24,12 +24,13 @@ removed. Brokers ignore the file. It is in the source directory, so that it can 
 removed if the disk of the target fails.
 
 Source: ``LogManager.replaceCurrentWithFutureLog``, ``ReplicaAlterLogDirsThread.scala``,
-``ReplicaManager.alterReplicaLogDirs``.
+``ReplicaManager.alterReplicaLogDirs``, ``LocalLeaderEndPoint.buildFetch``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -69,6 +70,59 @@ class Move:
     target: Path
     lag: int
     error: KafkaLogError | None = None
+
+
+@dataclass(slots=True)
+class _Window:
+    """The bytes copied in one window, and the times of its start and last bytes."""
+
+    start: int
+    last: int
+    bytes: int = 0
+
+
+class CopyQuota:
+    """A limit of the bytes per second that all moves copy.
+
+    The rate is measured over the last `windows` of `window_ms` each, or since the first
+    copy. While it is above the limit, nothing is copied.
+
+    Source: ``ReplicationQuotaManager.scala``, ``SampledStat.java``,
+    ``SimpleRate.java``.
+    """
+
+    def __init__(
+        self,
+        bytes_per_second: int,
+        now_ms: Callable[[], int],
+        *,
+        windows: int = 11,
+        window_ms: int = 1000,
+    ) -> None:
+        self._bytes_per_second = bytes_per_second
+        self._now_ms = now_ms
+        self._window_ms = window_ms
+        self._kept_ms = windows * window_ms
+        self._windows = deque([_Window(now_ms(), now_ms())], maxlen=windows + 1)
+
+    def count(self, size: int) -> None:
+        """Count bytes that were copied now."""
+        now = self._now_ms()
+        if now - self._windows[-1].start >= self._window_ms:
+            self._windows.append(_Window(now, now))
+        self._windows[-1].bytes += size
+        self._windows[-1].last = now
+
+    @property
+    def is_exceeded(self) -> bool:
+        """Whether the rate is above the limit."""
+        now = self._now_ms()
+        for window in self._windows:
+            if now - window.last >= self._kept_ms:
+                window.start, window.last, window.bytes = now, now, 0
+        total = sum(window.bytes for window in self._windows)
+        elapsed = now - min(window.start for window in self._windows)
+        return total * 1000 / max(elapsed, self._window_ms) > self._bytes_per_second
 
 
 @dataclass(slots=True)

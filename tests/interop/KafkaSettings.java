@@ -11,6 +11,7 @@ import kafka.server.KafkaConfig;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.server.config.AbstractKafkaConfig;
 import org.apache.kafka.server.config.ConfigSynonym;
+import org.apache.kafka.server.config.QuotaConfig;
 import org.apache.kafka.server.config.ServerTopicConfigSynonyms;
 import org.apache.kafka.storage.internals.log.LogConfig;
 
@@ -79,6 +80,7 @@ public class KafkaSettings {
     private static void definitions() throws Exception {
         define("topic", LogConfig.configKeys());
         define("broker", AbstractKafkaConfig.CONFIG_DEF.configKeys());
+        define("broker", QuotaConfig.brokerQuotaConfigs().configKeys());  // dynamic ones
         for (var each : new TreeMap<>(ServerTopicConfigSynonyms.ALL_TOPIC_CONFIG_SYNONYMS).entrySet()) {
             List<String> names = each.getValue().stream().map(ConfigSynonym::name).toList();
             print("synonyms", each.getKey(), Map.of("names", names));

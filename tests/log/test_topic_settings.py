@@ -72,6 +72,27 @@ def test_a_topic_has_its_own_settings_before_any_others(tmp_path):
     assert retention(tmp_path, name="state") == 2000
 
 
+def test_the_rate_of_moves_is_a_dynamic_setting_of_the_broker(tmp_path):
+    name = "replica.alter.log.dirs.io.max.bytes.per.second"
+    passed = BrokerConfig(replica_alter_log_dirs_io_max_bytes_per_second=1)
+
+    def rate():
+        broker = TopicSettings([tmp_path], None, None, passed).broker
+        return broker.replica_alter_log_dirs_io_max_bytes_per_second
+
+    assert rate() == 1
+    mark_as_brokers(tmp_path)
+    for values, expected in (
+        ([], 1),
+        ([of_broker("2", name, "2")], 1),
+        ([of_broker("", name, "3")], 3),
+        ([of_broker("1", name, "4"), of_broker("", name, "3")], 4),
+        ([of_broker("1", name, "fast")], 1),
+    ):
+        metadata_log(tmp_path, [*TOPICS, *values])
+        assert rate() == expected
+
+
 @pytest.mark.parametrize(
     ("values", "expected"),
     [

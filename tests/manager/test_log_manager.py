@@ -218,8 +218,19 @@ def test_partitions_go_to_the_directory_with_the_fewest_that_is_not_cordoned(tmp
         for number in range(4):
             manager.open("orders", number)
         assert manager.open("orders", 0) is manager["orders", 0]
+        with pytest.raises(LogArgumentError, match=f"cordoned: {paths[2]}"):
+            manager.open("orders", 4, directory=paths[2])
     counts = [len(list(path.glob("orders-*"))) for path in paths]
     assert counts == [2, 2, 0]
+
+
+def test_the_first_directory_is_used_if_all_are_cordoned(tmp_path):
+    paths = [tmp_path / name for name in "ab"]
+    broker = BrokerConfig(log_dirs=[str(path) for path in paths], cordoned_log_dirs="*")
+    with manage(*paths, broker=broker) as manager:
+        for number in range(2):
+            manager.open("orders", number)
+    assert [len(list(path.glob("orders-*"))) for path in paths] == [2, 0]
 
 
 def test_a_topic_has_its_own_settings_and_new_ones_reach_its_logs(tmp_path):

@@ -8,7 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from kafkalog import LogClosedError, LogManager, OffsetOutOfRangeError
+from kafkalog import (
+    BrokerConfig,
+    LogClosedError,
+    LogManager,
+    OffsetOutOfRangeError,
+)
 from kafkalog.errors import LogArgumentError, LogStateError
 from kafkalog.storage.checkpoint_file import read_offsets, write_offsets
 from kafkalog.storage.durable_file import DISK
@@ -298,6 +303,42 @@ def test_a_partition_that_does_not_exist_is_not_moved(directories):
             manager.move("orders", 0, directories[2])
     with pytest.raises(LogClosedError):
         manager.move("orders", 0, b)
+
+
+def test_a_partition_is_not_moved_to_a_cordoned_directory(directories):
+    a, b = directories[:2]
+    broker = BrokerConfig(
+        log_dirs=[str(path) for path in directories], cordoned_log_dirs=[str(b)]
+    )
+    with manage(*directories, broker=broker) as manager:
+        fill(manager.open(*NAME, directory=a))
+        with pytest.raises(LogArgumentError, match=f"cordoned: {b}") as raised:
+            manager.move(*NAME, b)
+        assert raised.value.kafka_name == "InvalidReplicaAssignmentException"
+        assert not manager.moves
+        manager.move(*NAME, directories[2])
+        finish(manager)
+
+
+def test_nothing_is_copied_while_the_rate_is_above_its_limit(directories):
+    a, b = directories[:2]
+    clock = ManualClock(NOW_MS)
+    broker = BrokerConfig(replica_alter_log_dirs_io_max_bytes_per_second=100)
+    with manage(a, b, clock=clock, broker=broker) as manager:
+        fill(manager.open(*NAME, directory=a), 3)
+        manager.move(*NAME, b)
+        copied = manager.advance_moves(1)
+        assert manager.moves[NAME].lag == 20
+        wait_ms = copied * 10
+        for waited in (0, 1000, wait_ms - 1):
+            clock.time_ms = NOW_MS + waited
+            assert manager.advance_moves(1) == 0
+        clock.time_ms = NOW_MS + wait_ms
+        assert manager.advance_moves(1) == copied
+        assert manager.moves[NAME].lag == 10
+        clock.time_ms += wait_ms
+        assert manager.advance_moves(1) == copied
+        assert manager[NAME].path.parent == b
 
 
 def test_a_topic_too_long_for_a_future_log_is_not_moved(directories):
