@@ -23,11 +23,12 @@ from typing import Final
 from kafkalog.cleaner.cleanable_range import CleanableLog, find_cleanable
 from kafkalog.errors import KafkaLogError, LogCleaningAbortedError, LogStateError
 from kafkalog.log.ownership import Name
+from kafkalog.log.runtime import DISK_FAILURES
 from kafkalog.log.writable_log import WritableLog
 from kafkalog.storage.checkpoint_file import (
     CLEANED_TO,
     Offsets,
-    read_offsets_or_none,
+    read_offsets,
     write_offsets,
 )
 
@@ -57,7 +58,8 @@ class CleaningStates:
         """Return the log with the highest cleanable ratio; mark it as in progress.
 
         Returns None if no log is dirty enough. A log whose range cannot be computed is
-        marked as uncleanable, and the error is raised.
+        marked as uncleanable, or closed if the checkpoint is corrupt or the disk fails;
+        the error is raised.
         """
         with self._lock:
             dirty = [self._find(log) for _, log in self._free()]
@@ -111,14 +113,16 @@ class CleaningStates:
         for name, log in self._current():
             marked, _ = self._uncleanable.get(name, (None, None))
             is_free = name not in self._states and marked is not log
-            if log.config.compact and is_free and not log.runtime.closed:
+            is_open = not log.runtime.closed and log.runtime.failure is None
+            if log.config.compact and is_free and is_open:
                 yield name, log
 
     def _find(self, log: WritableLog) -> CleanableLog:
         try:
             return self._range(log, log.runtime.now_ms())
         except KafkaLogError as error:
-            self.mark_uncleanable(log, error)
+            if log.runtime.failure is None:
+                self.mark_uncleanable(log, error)
             raise
 
     def _range(
@@ -234,8 +238,12 @@ class CleaningStates:
     # The checkpoint
 
     def checkpointed(self, log: WritableLog) -> int | None:
-        """Return the checkpointed first dirty offset of a log, if there is one."""
-        offsets = read_offsets_or_none(_directory_of(log), CLEANED_TO)
+        """Return the checkpointed first dirty offset of a log, if there is one.
+
+        Raises `CorruptCheckpointError`.
+        """
+        with failing(log):
+            offsets = read_offsets(_directory_of(log), CLEANED_TO)
         return offsets.get((log.topic, log.partition))
 
     def set_checkpoint(self, log: WritableLog, offset: int) -> None:
@@ -270,7 +278,7 @@ class CleaningStates:
                 log.owner.update(CLEANED_TO, change)
                 return
             directory = _directory_of(log)
-            offsets = read_offsets_or_none(directory, CLEANED_TO)
+            offsets = read_offsets(directory, CLEANED_TO)
             change(offsets)
             write_offsets(directory, CLEANED_TO, offsets, log.runtime.disk)
 
@@ -280,7 +288,7 @@ def failing(log: WritableLog) -> Iterator[None]:
     """Record a failure of the disk in the log, which closes it to writers."""
     try:
         yield
-    except OSError as error:
+    except DISK_FAILURES as error:
         if log.runtime.failure is None:
             log.runtime.fail(error)
         raise

@@ -25,6 +25,7 @@ from kafkalog.errors import (
 )
 from kafkalog.log.clock import Scheduler
 from kafkalog.log.ownership import Name
+from kafkalog.log.runtime import DISK_FAILURES
 from kafkalog.log.writable_log import WritableLog
 
 TASK_NAME: Final = "kafka-log-cleaner-thread-"
@@ -149,6 +150,8 @@ class LogCleaner:
             If another thread is compacting the log, or has paused compaction.
         CorruptRecordError, InvalidRecordError
             If a batch cannot be read.
+        CorruptCheckpointError
+            If ``cleaner-offset-checkpoint`` cannot be read; the log is then closed.
         """
         log = self.states.logs[topic, partition]
         cleanable = self.states.take((topic, partition), log.runtime.now_ms())
@@ -169,6 +172,8 @@ class LogCleaner:
         Raises
         ------
         LogCleaningAbortedError, CorruptRecordError, InvalidRecordError
+            As for `clean`.
+        CorruptCheckpointError
             As for `clean`.
         """
         cleanable = self.states.take_filthiest()
@@ -302,7 +307,7 @@ class LogCleaner:
             return False
         try:
             self._clean(cleanable)
-        except (LogCleaningAbortedError, LogClosedError, OSError):
+        except (LogCleaningAbortedError, LogClosedError, *DISK_FAILURES):
             return True
         except Exception as error:
             self.states.mark_uncleanable(cleanable.log, error)

@@ -62,6 +62,7 @@ from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.storage.checkpoint_file import (
     CLEANED_TO,
     HIGH_WATERMARKS,
+    read_offsets,
     read_offsets_or_none,
     write_offsets,
 )
@@ -127,6 +128,8 @@ def whatif(
         If a setting is unknown or invalid.
     CorruptRecordError
         If a batch that would be compacted cannot be read.
+    CorruptCheckpointError
+        If ``cleaner-offset-checkpoint`` cannot be read.
 
     Examples
     --------
@@ -298,7 +301,7 @@ def _plan_on_copy(facts: PartitionFacts, now_ms: int) -> Iterator[Removal]:
     tally = _Tally(facts, now_ms)
     with TemporaryDirectory(prefix="kafkalog-whatif-") as root:
         directory = copy_partition(facts.directory, facts.name, Path(root))
-        cleaned_to = read_offsets_or_none(facts.directory.parent, CLEANED_TO)
+        cleaned_to = read_offsets(facts.directory.parent, CLEANED_TO)
         if facts.name in cleaned_to:
             line = {facts.name: cleaned_to[facts.name]}
             write_offsets(Path(root), CLEANED_TO, line, DISK)

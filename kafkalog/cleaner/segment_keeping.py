@@ -46,7 +46,7 @@ from kafkalog.log.retention import (
     with_following,
 )
 from kafkalog.log.topic_settings import PartitionSettings, TopicSettings
-from kafkalog.storage.checkpoint_file import CLEANED_TO, read_offsets_or_none
+from kafkalog.storage.checkpoint_file import CLEANED_TO, read_offsets
 from kafkalog.storage.file_names import SegmentFile, parse_file_name
 from kafkalog.storage.location import local_path
 
@@ -85,6 +85,8 @@ def why(
         If the file is not a segment's ``.log`` or ``.log.deleted``.
     NotALogDirectoryError
         If the directory of the file is not that of a partition.
+    CorruptCheckpointError
+        If ``cleaner-offset-checkpoint`` cannot be read.
 
     Examples
     --------
@@ -208,7 +210,7 @@ def _kept_from_compaction(
     offsets, segments = facts.offsets, facts.segments
     following = segments[number + 1] if number + 1 < len(segments) else None
     end = offsets.log_end_offset if following is None else following.base_offset
-    checkpointed = read_offsets_or_none(facts.directory.parent, CLEANED_TO)
+    checkpointed = read_offsets(facts.directory.parent, CLEANED_TO)
     first_dirty, _ = find_first_dirty(
         checkpointed.get(facts.name), offsets.log_start_offset, offsets.log_end_offset
     )

@@ -34,6 +34,7 @@ from kafkalog.storage.checkpoint_file import (
     LOG_STARTS,
     RECOVERY_POINTS,
     Offsets,
+    read_offsets,
     read_offsets_or_none,
     write_offsets,
 )
@@ -215,10 +216,13 @@ class OwnedDirectory:
                     return
 
     def update(self, checkpoint: str, change: Callable[[Offsets], None]) -> None:
-        """Read a checkpoint, let `change` modify its offsets, and write it."""
+        """Read a checkpoint, let `change` modify its offsets, and write it.
+
+        Raises `CorruptCheckpointError`; the file is then not written.
+        """
         self._check_not_inherited()
         with self._changed:
-            offsets = read_offsets_or_none(self.path, checkpoint)
+            offsets = read_offsets(self.path, checkpoint)
             change(offsets)
             write_offsets(self.path, checkpoint, offsets, self._disk)
 

@@ -22,13 +22,21 @@ from threading import RLock
 from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
 from weakref import WeakSet
 
-from kafkalog.errors import KafkaLogError, LogClosedError, LogStateError
+from kafkalog.errors import (
+    CorruptCheckpointError,
+    KafkaLogError,
+    LogClosedError,
+    LogStateError,
+)
 from kafkalog.log.clock import Clock, Scheduler, Task, ThreadScheduler, Work
 from kafkalog.segment.open_files import OpenFiles
 from kafkalog.storage.durable_file import DISK, Disk
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
+
+DISK_FAILURES: Final = (OSError, CorruptCheckpointError)
+"""Errors that take one log directory offline, and leave the others open."""
 
 CLOSED: Final = "the log is closed"
 INHERITED: Final = "the log is open in the process that this one was forked from"
@@ -71,7 +79,7 @@ class Runtime:
     def check_open(self) -> None:
         """Raise as `check` does, in the background, where no caller sees the error."""
         if self.failure is not None:
-            is_disk = isinstance(self.failure, OSError)
+            is_disk = isinstance(self.failure, DISK_FAILURES)
             kind = "the disk failed" if is_disk else "a call was interrupted"
             reason = f"the log closed itself when {kind}: {self.failure}"
             raise LogClosedError(reason) from self.failure
@@ -81,10 +89,10 @@ class Runtime:
     def fail(self, error: BaseException) -> None:
         """Set `failure`, after which only closing is accepted.
 
-        Only an `OSError` is kept itself. The traceback of another error would keep
-        objects alive that the interrupted calls had opened.
+        Only `DISK_FAILURES` are kept themselves. The traceback of another error would
+        keep objects alive that the interrupted calls had opened.
         """
-        if not isinstance(error, OSError):
+        if not isinstance(error, DISK_FAILURES):
             text = f": {error}" if str(error) else ""
             error = LogStateError(f"{type(error).__name__}{text}")
         self.failure = error

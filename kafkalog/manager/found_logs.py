@@ -24,12 +24,12 @@ from typing import Final
 
 from kafkalog.errors import (
     ConfigError,
-    CorruptCheckpointError,
     LogStateError,
     NotALogDirectoryError,
 )
 from kafkalog.log.ownership import Name
 from kafkalog.log.recovery.log_loading import check_log
+from kafkalog.log.runtime import DISK_FAILURES
 from kafkalog.log.topic_settings import PartitionSettings, TopicSettings
 from kafkalog.storage.file_names import (
     METADATA_TOPIC,
@@ -42,9 +42,6 @@ from kafkalog.storage.remote_source import RemotePath
 REMOTE_INDEXES: Final = "remote-log-index-cache"
 DEPARTURE: Final = ".kafkalog-move"
 """Suffix of the file that marks a log while a log elsewhere replaces it."""
-
-DISK_FAILURES: Final = (OSError, CorruptCheckpointError)
-"""Errors that take one log directory offline, and leave the others open."""
 
 AnyDirectories = AnyPath | Iterable[AnyPath]
 

@@ -25,11 +25,11 @@ from kafkalog.formats.properties import MetaProperties
 from kafkalog.log.clock import Clock, Scheduler
 from kafkalog.log.ownership import WHOLE, Name, OwnedDirectory, own_directory
 from kafkalog.log.recovery.log_loading import load_log
+from kafkalog.log.runtime import DISK_FAILURES
 from kafkalog.log.topic_settings import TopicSettings
 from kafkalog.log.writable_log import WritableLog
 from kafkalog.manager.found_logs import (
     DEPARTURE,
-    DISK_FAILURES,
     FoundLog,
     FoundLogs,
     find_logs,
@@ -41,6 +41,7 @@ from kafkalog.storage.checkpoint_file import (
     LOG_STARTS,
     RECOVERY_POINTS,
     Offsets,
+    read_offsets,
     read_offsets_or_none,
 )
 from kafkalog.storage.durable_file import Disk
@@ -106,10 +107,13 @@ class ManagedDirectory:
         """List and check the logs that a broker would load, without changing any.
 
         Raises the errors of `find_logs`; `DISK_FAILURES` take the directory offline,
-        and so does an invalid ``meta.properties``.
+        and so does an invalid ``meta.properties``. A cleaner also has to read its
+        checkpoint, else it would compact all logs from their start.
         """
         try:
             self.identity = read_identity(self.path)
+            if self._context.broker.log_cleaner_enable:
+                read_offsets(self.path, CLEANED_TO)
             with self._threads() as threads:
                 self.found = find_logs(self.path, self._context.settings, threads)
         except (*DISK_FAILURES, UnsupportedFormatError) as error:
@@ -274,7 +278,7 @@ class ManagedDirectory:
         """Take the directory offline if the disk failed for one of its logs."""
         for log in self.all_logs():
             error = log.runtime.failure
-            if self.failure is None and isinstance(error, OSError):
+            if self.failure is None and isinstance(error, DISK_FAILURES):
                 self.fail(error)
 
     def sum_over_logs(self, work: Callable[[WritableLog], int]) -> int:
@@ -409,7 +413,7 @@ class ManagedDirectory:
                 self._owned.update(
                     CLEANED_TO, lambda lines: lines.update({name: offset})
                 )
-        except OSError as error:
+        except DISK_FAILURES as error:
             self.fail(error)
 
     def delete_superseded(self, moved: Collection[Name]) -> None:

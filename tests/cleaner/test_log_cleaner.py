@@ -11,6 +11,7 @@ from kafkalog.cleaner import LogCleaner
 from kafkalog.cleaner.batch_filter import BatchFilter
 from kafkalog.cleaner.cleaning_states import State
 from kafkalog.errors import (
+    CorruptCheckpointError,
     CorruptRecordError,
     InvalidRecordError,
     LogArgumentError,
@@ -136,10 +137,29 @@ def test_lines_of_missing_partitions_are_dropped_and_others_kept(logs, tmp_path)
     assert checkpoint(tmp_path) == offsets
 
 
-def test_a_corrupt_checkpoint_counts_as_empty(logs, tmp_path):
-    fill(logs["a", 0], 20)
+def test_a_corrupt_checkpoint_closes_the_log_and_is_not_written(logs, tmp_path):
+    for topic in "ab":
+        fill(logs[topic, 0], 20)
     (tmp_path / CLEANED_TO).write_text("nonsense")
-    assert clean(logs).first_dirty_offset == 0
+    cleaner = LogCleaner(logs)
+    with pytest.raises(CorruptCheckpointError, match=f"{CLEANED_TO} at byte 0"):
+        cleaner.clean("a", 0)
+    for _ in "bc":
+        cleaner.work()  # ends with the first log that fails
+    for topic in "abc":
+        assert isinstance(logs[topic, 0].runtime.failure, CorruptCheckpointError)
+    assert not cleaner.uncleanable
+    assert cleaner.clean_filthiest() is None
+    assert (tmp_path / CLEANED_TO).read_text() == "nonsense"
+
+
+def test_a_checkpoint_that_becomes_corrupt_in_a_round_is_not_written(logs, tmp_path):
+    fill(logs["a", 0], 20)
+    cleaner = LogCleaner(logs)
+    cleaner.observer = lambda _: (tmp_path / CLEANED_TO).write_text("nonsense")
+    cleaner.work()
+    assert isinstance(logs["a", 0].runtime.failure, CorruptCheckpointError)
+    assert (tmp_path / CLEANED_TO).read_text() == "nonsense"
 
 
 def test_a_truncation_lowers_the_checkpoint_to_the_active_segment(logs, tmp_path):

@@ -6,9 +6,11 @@ import shutil
 
 import pytest
 
-from kafkalog import LogClosedError
-from kafkalog.errors import StrayFileError
+from kafkalog import BrokerConfig, LogClosedError
+from kafkalog.errors import CorruptCheckpointError, StrayFileError
+from kafkalog.storage.checkpoint_file import CLEANED_TO
 from kafkalog.testing import FailingDisk, ManualClock, ManualScheduler, SingleWriteDisk
+from tests.log.writing import files_of
 from tests.manager.managing import MARKER, NOW_MS, SMALL, batch, fill, manage
 
 pytestmark = pytest.mark.slow
@@ -83,6 +85,23 @@ def test_a_directory_that_fails_when_logs_are_loaded_is_let_go_of(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with manage(a, tmp_path / "file") as manager:
         assert list(manager.offline) == [tmp_path / "file"]
+
+
+def test_a_corrupt_checkpoint_of_the_cleaner_takes_its_directory_offline(tmp_path):
+    a, b = tmp_path / "a", tmp_path / "b"
+    with manage(a, b) as manager:
+        for number in range(2):
+            fill(manager.open("orders", number))
+    (b / CLEANED_TO).write_bytes(b"nonsense")
+    before = files_of(b)
+    with manage(a, b) as manager:
+        assert list(manager) == [("orders", 0)]
+        assert f"{b / CLEANED_TO} at byte 0" in str(manager.offline[b])
+    with pytest.raises(CorruptCheckpointError, match=CLEANED_TO):
+        manage(b)
+    assert files_of(b) == before
+    with manage(a, b, broker=BrokerConfig(log_cleaner_enable=False)) as manager:
+        assert len(manager) == 2
 
 
 @pytest.mark.parametrize("logs", [("clicks", "orders"), ("orders", "clicks")])
