@@ -24,9 +24,15 @@ from kafkalog.cleaner.log_cleaner import LogCleaner
 from kafkalog.cleaner.partition_facts import chosen, partitions_at
 from kafkalog.config import LogConfig
 from kafkalog.decoding.workspace import Workspace
-from kafkalog.errors import LogArgumentError, LogStateError
+from kafkalog.errors import (
+    KafkaLogError,
+    LocatedError,
+    LogArgumentError,
+    LogStateError,
+)
 from kafkalog.formats.batch_headers import have_flag
 from kafkalog.formats.layout import CONTROL_FLAG
+from kafkalog.log.clock import Clock, Scheduler
 from kafkalog.log.opening import open_to_append
 from kafkalog.log.ownership import Name
 from kafkalog.log.topic_settings import TopicSettings
@@ -157,7 +163,7 @@ def compact(
         for log in found:
             if not (force or log.config.compact):
                 raise _not_to_be_compacted(log)
-        return [_compact(log.directory, log.name, log.config) for log in found]
+        return [_compact_in_place(log) for log in found]
     if output is not None:
         target = local_path(output).absolute()
         for log in found:
@@ -201,10 +207,16 @@ def _not_to_be_compacted(log: FoundLog) -> LogStateError:
     return error
 
 
+def _compact_in_place(log: FoundLog) -> CompactionReport:
+    with locating_errors(log.directory, log.directory):
+        return _compact(log.directory, log.name, log.config)
+
+
 def _compact_copy(log: FoundLog, target: Path) -> CompactionReport:
     """Copy a partition to another log directory, and compact the copy."""
     directory = copy_partition(log.directory, log.name, target)
-    return _compact(directory, log.name, log.config)
+    with locating_errors(log.directory, directory):
+        return _compact(directory, log.name, log.config)
 
 
 def copy_partition(source: Path, name: Name, target: Path) -> Path:
@@ -227,11 +239,45 @@ def copy_partition(source: Path, name: Name, target: Path) -> Path:
     return directory
 
 
-def _compact(directory: Path, name: Name, config: LogConfig) -> CompactionReport:
+@contextmanager
+def locating_errors(directory: Path, copy: Path) -> Iterator[None]:
+    """Make errors about a copy of a partition name the partition's own files.
+
+    An error about a record, which names no file, becomes one that names `directory`.
+    """
+    try:
+        yield
+    except LocatedError as error:
+        if isinstance(error.path, Path) and error.path.parent == copy:
+            error.path = directory / error.path.name
+        raise
+    except KafkaLogError as error:
+        if not isinstance(error.__cause__, LocatedError):
+            raise
+        corrupt = error.__cause__
+        if corrupt.path is None:
+            corrupt = corrupt.located(directory)
+        raise corrupt from None
+
+
+def open_replicated(
+    directory: Path,
+    name: Name,
+    config: LogConfig,
+    *,
+    clock: Clock | None = None,
+    scheduler: Scheduler | None = None,
+) -> WritableLog:
+    """Open a log; without a checkpointed high watermark, that is the log end offset."""
     is_replica = name in read_offsets_or_none(directory.parent, HIGH_WATERMARKS)
-    with _opened(directory, config) as log:
-        if not is_replica:
-            log.update_high_watermark(log.log_end_offset)
+    log = open_to_append(directory, config, clock=clock, scheduler=scheduler)
+    if not is_replica:
+        log.update_high_watermark(log.log_end_offset)
+    return log
+
+
+def _compact(directory: Path, name: Name, config: LogConfig) -> CompactionReport:
+    with _opened(directory, name, config) as log:
         before = _measure(log)
         if log.growing_segments[-1].size:
             log.roll()
@@ -252,9 +298,9 @@ def _compact(directory: Path, name: Name, config: LogConfig) -> CompactionReport
 
 
 @contextmanager
-def _opened(directory: Path, config: LogConfig) -> Iterator[WritableLog]:
+def _opened(directory: Path, name: Name, config: LogConfig) -> Iterator[WritableLog]:
     """Open a log; after it is closed, remove its files marked as deleted."""
-    log = open_to_append(directory, config)
+    log = open_replicated(directory, name, config)
     try:
         yield log
         log.close()

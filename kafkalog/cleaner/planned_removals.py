@@ -24,7 +24,12 @@ import numpy.typing as npt
 from kafkalog.cleaner.batch_chunks import ChunkReader
 from kafkalog.cleaner.batch_filter import RemovedRecords
 from kafkalog.cleaner.log_cleaner import LogCleaner
-from kafkalog.cleaner.offline_compaction import CHUNK_BYTES, copy_partition
+from kafkalog.cleaner.offline_compaction import (
+    CHUNK_BYTES,
+    copy_partition,
+    locating_errors,
+    open_replicated,
+)
 from kafkalog.cleaner.partition_facts import (
     PartitionFacts,
     chosen,
@@ -42,12 +47,10 @@ from kafkalog.cleaner.removal_report import (
 )
 from kafkalog.cleaner.retention_decision import Fate
 from kafkalog.config import BrokerConfig, LogConfig
-from kafkalog.errors import KafkaLogError, LocatedError
 from kafkalog.formats.batch_headers import have_flag
 from kafkalog.formats.layout import CONTROL_FLAG
 from kafkalog.formats.timestamps import as_ms
 from kafkalog.log.clock import ONCE, Task, Work
-from kafkalog.log.opening import open_to_append
 from kafkalog.log.retention import (
     LogOffsets,
     Segment,
@@ -61,9 +64,7 @@ from kafkalog.log.writable_log import WritableLog
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.storage.checkpoint_file import (
     CLEANED_TO,
-    HIGH_WATERMARKS,
     read_offsets,
-    read_offsets_or_none,
     write_offsets,
 )
 from kafkalog.storage.durable_file import DISK
@@ -307,35 +308,22 @@ def _plan_on_copy(facts: PartitionFacts, now_ms: int) -> Iterator[Removal]:
             write_offsets(Path(root), CLEANED_TO, line, DISK)
         for path in directory.iterdir():  # a segment may be as old as its file
             shutil.copystat(facts.directory / path.name, path)
-        try:
+        with locating_errors(facts.directory, directory):
             _run_round(directory, facts, tally, now_ms)
-        except LocatedError as error:
-            if isinstance(error.path, Path) and error.path.parent == directory:
-                error.path = facts.directory / error.path.name
-            raise
-        except KafkaLogError as error:
-            if not isinstance(error.__cause__, LocatedError):
-                raise
-            corrupt = error.__cause__
-            if corrupt.path is None:
-                corrupt = corrupt.located(facts.directory)
-            raise corrupt from None
     return tally.removals()
 
 
 def _run_round(
     directory: Path, facts: PartitionFacts, tally: _Tally, now_ms: int
 ) -> None:
-    is_replica = facts.name in read_offsets_or_none(directory.parent, HIGH_WATERMARKS)
-    log = open_to_append(
+    log = open_replicated(
         directory,
+        facts.name,
         facts.config,
         clock=_FixedClock(now_ms),
         scheduler=_IdleScheduler(),
     )
     try:
-        if not is_replica:
-            log.update_high_watermark(log.log_end_offset)
         with LogCleaner({facts.name: log}) as cleaner:
             cleaner.observer = tally.add_compacted
             is_cleaned = True

@@ -5,7 +5,12 @@ import shutil
 import pytest
 
 import kafkalog
-from kafkalog.errors import LogArgumentError, LogLockedError, LogStateError
+from kafkalog.errors import (
+    CorruptRecordError,
+    LogArgumentError,
+    LogLockedError,
+    LogStateError,
+)
 from tests import golden_data
 from tests.cli.shell import call, objects
 
@@ -133,6 +138,23 @@ def test_the_exit_code_is_4_for_the_wrong_policy_or_an_existing_copy(logs, tmp_p
     ran = call(*copying)
     assert ran.exit_code == 4
     assert "partition exists" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("at", "named"), [(16, "state.none-0/{} at byte 0"), (61, "state.none-0")]
+)
+@pytest.mark.parametrize("how", ["plan", "output", "in place"])
+def test_an_error_names_the_partition_and_no_copy(logs, tmp_path, at, named, how):
+    files = (logs / "state.none-0").glob("*.log")
+    file = max(files, key=lambda path: path.stat().st_size)
+    data = bytearray(file.read_bytes())
+    data[at] = 0x7F  # the magic, or the length of the first record
+    file.write_bytes(data)
+    options = {"plan": {}, "output": {"output": tmp_path / "out"}}
+    with pytest.raises(CorruptRecordError) as raised:
+        kafkalog.compact(file.parent, **options.get(how, {"in_place": True}))
+    assert f"{logs}/{named.format(file.name)}" in str(raised.value)
+    assert "kafkalog-compact" not in str(raised.value)
 
 
 def test_the_command_takes_one_way_to_write(logs, tmp_path):

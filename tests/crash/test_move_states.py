@@ -43,6 +43,23 @@ def test_a_move_killed_at_each_step_loses_nothing(move, roots):
     assert figures.total() > 80
 
 
+def test_a_crash_between_the_renames_of_a_swap_leaves_one_log_and_no_mark(move, roots):
+    for _ in range(3):
+        move.append()
+    move.move("b")
+    while move.manager.moves:
+        move.advance(1 << 20)
+    both = 0
+    for event, _, tree in recorded_move.states(move, None, 1.0):
+        marks = [path for path in tree if path.endswith(".kafkalog-move")]
+        if {"a/orders-0", "b/orders-0"} <= tree.keys():
+            both += 1
+            assert marks == ["a/orders-0.kafkalog-move"]
+        if marks:
+            recorded_move.check(move, roots[1], event, tree)
+    assert both
+
+
 @pytest.mark.slow
 def test_a_power_cut_at_each_step_of_a_move_loses_nothing(move, roots, figure):
     recorded_move.there_and_back(move)
