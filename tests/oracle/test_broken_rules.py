@@ -40,7 +40,10 @@ SCENARIOS = sorted(
     {each.found_by for each in SABOTAGES if isinstance(each.found_by, str)}
 )
 # Without the lock of the log, its files may be closed while they are written.
-FAILED = (AssertionError, KafkaLogError, AttributeError, pytest.fail.Exception)
+FAILED = (
+    *(AssertionError, KafkaLogError, AttributeError, OSError),
+    pytest.fail.Exception,
+)
 
 
 @pytest.mark.parametrize("sabotage", SABOTAGES, ids=lambda sabotage: sabotage.rule)
