@@ -367,7 +367,11 @@ class LogManager(Mapping[Name, WritableLog]):
 
     @property
     def cleaner(self) -> LogCleaner:
-        """The cleaner that compacts the logs with ``compact`` in ``cleanup.policy``."""
+        """The cleaner that compacts the logs with ``compact`` in ``cleanup.policy``.
+
+        Its `~LogCleaner.clean` raises `LogStateError` while a background task compacts
+        the same log. With ``log.cleaner.enable=false`` there are no such tasks.
+        """
         return self._cleaner
 
     @property
