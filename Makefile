@@ -82,17 +82,18 @@ compile: .venv/compiled
 	test -z "$$(find $(KERNELS) -newer $<)" || $(BIN)/python setup.py --quiet build_ext --inplace
 	touch $@
 
-# Another Python's environment. Its kernels lie beside ours: their names bear its tag.
-# Only what kafkalog itself needs is installed, so that nothing leans on an extra.
+# Another Python's environment. Its kernels are next to those of .venv, from the same C;
+# their names have its tag. They are only tested, and so not optimized. Only what kafkalog
+# itself needs is installed, so that nothing depends on an extra.
 .venv-%/installed: $(SETTINGS)
 	rm -rf .venv-$*
 	$$(tests/packaging/pythons.sh | sed -n 's/^$* //p') -m venv .venv-$*
 	.venv-$*/bin/$(PIP) $(COMPILERS) pytest pytest-xdist hypothesis
-	.venv-$*/bin/$(PIP) --no-build-isolation --editable .
+	CFLAGS=-O0 .venv-$*/bin/$(PIP) --no-build-isolation --editable .
 	touch $@
 
 .venv-%/compiled: .venv-%/installed $(KERNELS)
-	test -z "$$(find $(KERNELS) -newer $<)" || .venv-$*/bin/python setup.py --quiet build_ext --inplace
+	test -z "$$(find $(KERNELS) -newer $<)" || CFLAGS=-O0 .venv-$*/bin/python setup.py --quiet build_ext --inplace
 	touch $@
 
 # Another PySpark on the Python of .venv, and so on its kernels: this checkout is put on
@@ -136,6 +137,8 @@ debug: .venv/compiled build/debug/settings
 
 sanitized: TREE := build/sanitize
 sanitized: .venv/compiled build/sanitize/settings
+	mkdir -p $(TREE)/build
+	cp -a build/release $(TREE)/build
 	$(COPY_TREE)
 	KAFKALOG_SANITIZE=1 ../../$(BIN)/python setup.py --quiet build_ext --inplace
 

@@ -1,6 +1,7 @@
 """Compile the extension modules; the rest of the build is in pyproject.toml."""
 
 import os
+from multiprocessing import get_start_method
 from pathlib import Path
 
 from Cython.Build import cythonize
@@ -13,8 +14,10 @@ PACKAGE = Path("kafkalog")
 HEADERS = [str(path) for path in sorted(PACKAGE.rglob("*.h"))]
 # Sanitizers: optimizing takes minutes, and removes some of what they detect.
 LEVEL = ["-O0", "-g1"] if SANITIZE else ["-O1", "-g"] if DEBUG else ["-O3", "-g0"]
-COMPILE = ["-Wall", *LEVEL]
+COMPILE = ["-Wall", *LEVEL, *os.environ.get("CFLAGS", "").split()]  # the last one wins
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"] * SANITIZE
+CORES = os.cpu_count() or 1
+FORKS = get_start_method() == "fork"  # another process would run this file again
 
 extensions = [
     Extension(
@@ -28,9 +31,10 @@ extensions = [
 ]
 
 setup(
-    options={"build_ext": {"parallel": os.cpu_count() or 1}},
+    options={"build_ext": {"parallel": CORES}},
     ext_modules=cythonize(
         extensions,
+        nthreads=CORES if FORKS else 0,
         build_dir="build/debug" if DEBUG else "build/release",
         compiler_directives={
             "language_level": 3,

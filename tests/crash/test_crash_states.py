@@ -18,8 +18,8 @@ from tests.crash.workloads import WORKLOADS
 
 pytestmark = pytest.mark.slow
 
-STATES_OF_A_WORKLOAD = 1700
-STATES_WHILE_RECOVERED = 250
+STATES_OF_A_WORKLOAD = 500
+STATES_WHILE_RECOVERED = 120
 MIXED = 3
 REGRESSION_SEEDS = {"swapping": [3]}
 """Seeds that found a fault: an old index with the records of a swapped segment."""

@@ -33,8 +33,13 @@ def archive(pattern):
 
 
 def outside():
-    """Return an environment in which nothing of this checkout is importable."""
-    return {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+    """Return an environment in which nothing of this checkout is importable.
+
+    Kernels are compiled without optimization, which takes a quarter of the time.
+    """
+    environment = os.environ | {"CFLAGS": "-O0"}
+    environment.pop("PYTHONPATH", None)
+    return environment
 
 
 @pytest.mark.parametrize("pattern", ["*.whl", "*.tar.gz"])
