@@ -59,8 +59,8 @@ SANITIZED = KAFKALOG_SANITIZE=1 PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 
 
 .PHONY: help test test-long lint build fuzz sanitize bench docs demo clean
 .PHONY: compile debug sanitized kafka-classes measured $(PARTS:%=bench-%)
-.PHONY: test-suite test-slow test-spark test-spark-oldest test-interop test-pythons test-fuzz
-.PHONY: test-sanitize test-debug
+.PHONY: test-suite test-slow test-spark test-spark-slow test-spark-oldest test-interop
+.PHONY: test-pythons test-fuzz test-sanitize test-debug
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -146,7 +146,7 @@ sanitized: .venv/compiled build/sanitize/settings
 
 test: test-suite test-spark
 
-test-long: test-slow test-spark-oldest test-interop test-pythons build test-fuzz test-sanitize test-debug
+test-long: test-slow test-spark-slow test-spark-oldest test-interop test-pythons build test-fuzz test-sanitize test-debug
 
 SUITE := -m "not packaging and not spark and not interop and not slow" --ignore tests/interop
 
@@ -154,24 +154,31 @@ test-suite: .venv/compiled
 	$(BIN)/python -m pytest -q -n $(JOBS) $(SUITE)
 
 test-slow: .venv/compiled
-	$(BIN)/python -m pytest -q -n $(JOBS) -m slow tests --ignore tests/interop
+	$(BIN)/python -m pytest -q -n $(JOBS) -m "slow and not spark" tests --ignore tests/interop
 
-# A session is a Java machine of its own, so a file's tests stay together. What needs none
-# has been run on the newest release by `test-suite`.
+# A session is a Java machine of its own, so a file's tests stay together.
 test-spark: .venv/compiled
 	$(NEEDS_JAVA)
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m spark tests/spark
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m "spark and not slow" tests/spark
+
+# A driver in a process of its own, a cluster, and processes that are killed.
+test-spark-slow: .venv/compiled
+	$(NEEDS_JAVA)
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m "spark and slow" tests/spark
+
+# What depends on PySpark's version: its data sources, its functions of Arrow batches, the
+# job. The other tests of tests/spark run on the newest.
+VERSIONED := $(patsubst %,tests/spark/test_%.py,source stream_query golden no_rows faults functions functions_bytes job job_losses workers)
 
 test-spark-oldest: .venv/compiled
 	$(NEEDS_JAVA)
 	$(MAKE) .venv-spark$(OLDEST)/installed
-	.venv-spark$(OLDEST)/bin/python -m pytest -q -n $(JOBS) --dist loadfile tests/spark
+	.venv-spark$(OLDEST)/bin/python -m pytest -q -n $(JOBS) --dist loadfile -m "not slow" $(VERSIONED)
 
 test-interop: .venv/compiled
 	$(NEEDS_BROKER)
 	$(MAKE) .venv-spark$(JUDGE)/installed build/interop/broker/done build/interop/connector/done
-	.venv-spark$(JUDGE)/bin/python -m pytest -q -m interop tests/interop
-	$(BIN)/python -m pytest -q -m "interop and not spark" tests/oracle
+	.venv-spark$(JUDGE)/bin/python -m pytest -q -n $(JOBS) --dist loadgroup -m interop tests/interop tests/oracle
 
 test-pythons: .venv/compiled
 	for version in $(OTHERS); do

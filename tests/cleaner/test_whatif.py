@@ -26,9 +26,6 @@ SETS = (
 )
 CHANGES = (
     {"retention.ms": 3600_000},
-    {"retention.ms": -1, "retention.bytes": 6000},
-    {"retention.ms": -1, "cleanup.policy": "delete"},
-    {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": 0},
     {
         "cleanup.policy": "compact,delete",
         "min.cleanable.dirty.ratio": 0,
@@ -36,6 +33,14 @@ CHANGES = (
         "retention.bytes": 5000,
         "delete.retention.ms": 0,
     },
+    *(
+        pytest.param(changes, marks=pytest.mark.slow)
+        for changes in (
+            {"retention.ms": -1, "retention.bytes": 6000},
+            {"retention.ms": -1, "cleanup.policy": "delete"},
+            {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": 0},
+        )
+    ),
 )
 
 

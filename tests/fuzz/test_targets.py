@@ -17,6 +17,7 @@ from tests.fuzz.targets import TARGETS
 CRASHERS = Path(__file__).parent / "crashers"
 KEPT = sorted(path for path in CRASHERS.rglob("*") if path.is_file())
 CHANGED = 150
+SLOW_TARGETS = ("commands", "directory")
 
 
 @pytest.mark.parametrize(
@@ -36,7 +37,13 @@ def test_valid_inputs_pass(name):
         target.check(data)
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in SLOW_TARGETS else [])
+        for name in TARGETS
+    ],
+)
 def test_changed_inputs_pass(name):
     target = TARGETS[name]
     seeds = target.seeds()

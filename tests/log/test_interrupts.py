@@ -179,6 +179,7 @@ CALLS = (
     *("append_as_follower", "roll", "truncate_to", "truncate_fully", "retention"),
     *("delete_records", "flush", "read", "close", "opening"),
 )
+QUICK_CALLS = ("append", "append_many", "close")
 
 
 def open_files(root):
@@ -271,7 +272,13 @@ def lines_of(root, call):
     return counted.lines
 
 
-@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param(call, marks=[] if call in QUICK_CALLS else pytest.mark.slow)
+        for call in CALLS
+    ],
+)
 def test_whichever_line_is_interrupted_no_append_is_lost_or_doubled(
     tmp_path, monkeypatch, call
 ):

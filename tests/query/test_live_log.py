@@ -23,7 +23,8 @@ from tests.query.writers import writing
 
 pytestmark = pytest.mark.slow
 
-STEPS = 1_000
+STEPS = {"false": 1_000, "true": 400}
+"""Steps of the writer, without and with preallocated segments."""
 SEED = 2_026
 SKIPPED = re.compile(r"skipped offsets (\d+) to (\d+) of ")
 TRUNCATED = re.compile(r"log was truncated to offset (\d+): ")
@@ -135,7 +136,7 @@ WAYS = [partial(check_reads, scanning), partial(check_reads, reading), follow]
 @pytest.mark.parametrize("preallocate", ["false", "true"])
 def test_every_record_is_read_while_kafkalog_writes(tmp_path, preallocate):
     place, path = tmp_path / "live-0", tmp_path / "journal"
-    arguments = (place, path, STEPS, SEED, preallocate)
+    arguments = (place, path, STEPS[preallocate], SEED, preallocate)
     with writing("tests.query.log_writer", *arguments) as writer:
 
         def is_over():

@@ -18,17 +18,16 @@ JOB = [sys.executable, "-m", "kafkalog.spark.job"]
 DEPLOY = "org.apache.spark.deploy"
 EXECUTOR = "CoarseGrainedExecutorBackend"
 WORKER_SIZE = ("--cores", "1", "--memory", "600m", "--host", "127.0.0.1")
-QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SETTINGS = {
-    "spark.driver.extraJavaOptions": QUICK_START,
-    "spark.executor.extraJavaOptions": QUICK_START,
+    "spark.driver.extraJavaOptions": session.QUICK_START,
+    "spark.executor.extraJavaOptions": session.QUICK_START,
     "spark.executor.memory": "512m",
     "spark.driver.memory": "512m",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
 }
-DAEMON = {"SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": QUICK_START}
+DAEMON = {"SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": session.QUICK_START}
 PATIENCE_S = 180
 
 

@@ -12,7 +12,7 @@ from tests.doc_pages import ROOT, PageRunner
 from tests.spark import cluster, lakes, session
 from tests.spark.test_golden import expected_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 SMALL_TASKS = ("--option", "targetPartitionBytes=3k", "--format", "json")
 SOME_TASKS = 10  # of some 50
@@ -77,7 +77,7 @@ def test_tasks_of_a_killed_executor_run_on_others(submit, spark_cluster):
 def test_the_page_about_clusters_prints_its_output(spark_cluster, tmp_path):
     environment = session.environment() | {
         "SPARK_MASTER": spark_cluster.url,
-        "SPARK_SUBMIT_OPTS": cluster.QUICK_START,
+        "SPARK_SUBMIT_OPTS": session.QUICK_START,
     }
     page = ROOT / "docs" / "howto" / "spark-cluster.md"
     report = PageRunner(page, tmp_path, environment=environment).run(with_spark=True)

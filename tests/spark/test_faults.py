@@ -152,6 +152,7 @@ def driver(log, tmp_path):
     started.kill()
 
 
+@pytest.mark.slow
 def test_a_stream_has_every_row_once_if_its_driver_is_killed(spark, log, driver):
     log.append(60)
     driver.start()

@@ -10,7 +10,7 @@ from contextlib import redirect_stdout
 import pytest
 
 from tests.doc_pages import ROOT, PageRunner
-from tests.spark import cluster, session
+from tests.spark import session
 
 PAGES = ("README.md", "docs/spark.md")
 EXAMPLE = re.compile(
@@ -37,9 +37,10 @@ def test_the_examples_of_a_page_print_their_output(spark, page, monkeypatch, tmp
         assert right, f"{code}\n{printed.getvalue()}"
 
 
+@pytest.mark.slow
 def test_the_page_about_lakes_prints_its_output(monkeypatch, tmp_path):
     page = ROOT / "docs" / "howto" / "load-into-a-lake.md"
-    environment = session.environment() | {"SPARK_SUBMIT_OPTS": cluster.QUICK_START}
+    environment = session.environment() | {"SPARK_SUBMIT_OPTS": session.QUICK_START}
     runner = PageRunner(page, tmp_path, environment=environment)
     monkeypatch.chdir(tmp_path)
     report = runner.run(with_spark=True)
