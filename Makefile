@@ -2,8 +2,8 @@
 # that has not changed.
 #
 #   make test       the suite, Spark's newest release with it: a few minutes
-#   make test-long  what is slow: crash states and campaigns, PySpark 4.0, Spark's own Kafka
-#                   source and a live broker, the kernels on every Python found, the
+#   make test-long  what is slow: crash states and campaigns, a cluster of Spark, PySpark 4.0,
+#                   Spark's own Kafka source and a live broker, the kernels on every Python found, the
 #                   packages, hostile input, then kernels and parsers under sanitizers and
 #                   with bounds checks on
 #   make lint       style, types, spelling, and no warning from the compiler
@@ -178,7 +178,7 @@ test-spark-oldest: .venv/compiled
 test-interop: .venv/compiled
 	$(NEEDS_BROKER)
 	$(MAKE) .venv-spark$(JUDGE)/installed build/interop/broker/done build/interop/connector/done
-	.venv-spark$(JUDGE)/bin/python -m pytest -q -n $(JOBS) --dist loadgroup -m interop tests/interop tests/oracle
+	.venv-spark$(JUDGE)/bin/python -m pytest -q -n $(JOBS) --dist loadfile -m interop tests/interop tests/oracle
 
 test-pythons: .venv/compiled
 	for version in $(OTHERS); do

@@ -10,6 +10,8 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+from tests.spark.session import QUICK_START
+
 ROOT = Path(__file__).parents[2]
 JARS = ROOT / "build" / "interop"
 CLUSTER = "AAAAAAAAQACAAAAAAAAAAQ"
@@ -44,7 +46,8 @@ def java_command(name, *arguments, heap="256m", level="ERROR"):
     """Return the command that runs a Java program with this log level."""
     home = os.environ.get("JAVA_HOME")
     java = f"{home}/bin/java" if home else "java"
-    options = [f"-Xmx{heap}", f"-Dorg.apache.logging.log4j.level={level}"]
+    options = [*QUICK_START.split(), f"-Xmx{heap}"]
+    options += [f"-Dorg.apache.logging.log4j.level={level}"]
     jars = ["-cp", f"{JARS}/broker/*"]
     return [java, *options, *jars, name, *map(str, arguments)]
 
@@ -76,8 +79,9 @@ class Broker:
         self.process = None
 
     def start(self):
-        arguments = ["format", "--ignore-formatted", "-t", CLUSTER, "-c", self.settings]
-        run_java("kafka.tools.StorageTool", *arguments)
+        if not (self.logs / "meta.properties").exists():
+            arguments = ["format", "-t", CLUSTER, "-c", self.settings]
+            run_java("kafka.tools.StorageTool", *arguments)
         with (self.folder / "broker.out").open("wb") as out:
             self.process = subprocess.Popen(
                 java_command("kafka.Kafka", self.settings, heap="512m", level="INFO"),

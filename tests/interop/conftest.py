@@ -39,10 +39,3 @@ def spark(tmp_path_factory):
     time.tzset()
     yield running
     running.stop()
-
-
-def pytest_collection_modifyitems(items):
-    """Keep the tests with Spark in one process, and the other tests of a file."""
-    for item in items:
-        group = "spark" if item.get_closest_marker("spark") else item.path.stem
-        item.add_marker(pytest.mark.xdist_group(group))
