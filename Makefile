@@ -2,10 +2,10 @@
 # that has not changed.
 #
 #   make test       the suite, Spark's newest release with it: a few minutes
-#   make test-long  what is slow: crash states and campaigns, a cluster of Spark, PySpark 4.0,
-#                   Spark's own Kafka source and a live broker, the kernels on every Python found, the
-#                   packages, hostile input, then kernels and parsers under sanitizers and
-#                   with bounds checks on
+#   make test-long  what is slow: crash states and campaigns, a cluster of Spark, PySpark
+#                   4.0, Spark's own Kafka source and a live broker, the kernels on every
+#                   Python found, the packages, hostile input, then kernels and parsers
+#                   under sanitizers and with bounds checks on
 #   make lint       style, types, spelling, and no warning from the compiler
 #   make build      sdist and wheel into dist/, each tried in an empty environment
 #   make fuzz       hostile input, SECONDS of it for each parser (600)
