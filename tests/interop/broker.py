@@ -10,8 +10,6 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from tests.spark.session import QUICK_START
-
 ROOT = Path(__file__).parents[2]
 JARS = ROOT / "build" / "interop"
 CLUSTER = "AAAAAAAAQACAAAAAAAAAAQ"
@@ -46,8 +44,7 @@ def java_command(name, *arguments, heap="256m", level="ERROR"):
     """Return the command that runs a Java program with this log level."""
     home = os.environ.get("JAVA_HOME")
     java = f"{home}/bin/java" if home else "java"
-    options = [*QUICK_START.split(), f"-Xmx{heap}"]
-    options += [f"-Dorg.apache.logging.log4j.level={level}"]
+    options = [f"-Xmx{heap}", f"-Dorg.apache.logging.log4j.level={level}"]
     jars = ["-cp", f"{JARS}/broker/*"]
     return [java, *options, *jars, name, *map(str, arguments)]
 

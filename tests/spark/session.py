@@ -62,7 +62,7 @@ def start(folder, **settings):
         "spark.master": MASTER,
         "spark.local.dir": str(folder),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.driver.extraJavaOptions": f"{QUICK_START} -Djava.io.tmpdir={folder}",
+        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={folder}",
     }
     chosen |= {name.replace("_", "."): value for name, value in settings.items()}
     builder = SparkSession.builder.appName("kafkalog")
