@@ -71,12 +71,13 @@ cdef inline void pad(
     # of a fixed size are a few instructions without a branch.
     if available >= BLOCK:
         memcpy(block, key, BLOCK)
-    else:
+    elif size:  # the address of an empty key may be NULL
         memcpy(block, key, size)
     memcpy(block + size, padding, BLOCK)
 
 
 cdef inline void hash_short(ShortKeys* keys, Hashes* out, int path) noexcept nogil:
+    # With fewer keys than lanes, the other lanes hash what their blocks have.
     cdef uint8_t hashed[LANES][MD5_SIZE]
     cdef int i
     md5_short(path, keys.blocks, keys.sizes, keys.longest, hashed)

@@ -27,6 +27,9 @@ from kafkalog.errors import BatchTooLargeError, CorruptRecordError
 
 _MAGIC: Final = b"\x04\x22\x4d\x18"
 _USUAL: Final = _MAGIC + b"\x60\x40\x82"
+"""Header of independent blocks of 64 KiB; its last byte is the checksum."""
+_USUAL_OF_MAGIC_0: Final = _MAGIC + b"\x60\x40\x1a"
+"""The same header, with a checksum that wrongly includes the first four bytes."""
 _CONTENT_CHECKSUM: Final = 0x04
 _CONTENT_SIZE: Final = 0x08
 _BLOCK_CHECKSUMS: Final = 0x10
@@ -78,9 +81,7 @@ def compress(
     else:
         effort = min(level, _HIGHEST_EFFORT)
         mode = {"mode": "high_compression", "compression": effort}
-    descriptor = _USUAL[4:6]
-    covered = descriptor if checked else _MAGIC + descriptor
-    out = [_MAGIC, descriptor, bytes((header_checksum(covered),))]
+    out = [_USUAL if checked else _USUAL_OF_MAGIC_0]
     source = memoryview(data)
     for start in range(0, len(source), _BLOCK_BYTES):
         content = source[start : start + _BLOCK_BYTES]
