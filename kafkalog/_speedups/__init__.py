@@ -57,10 +57,12 @@ from kafkalog._speedups.index_search import (
 )
 from kafkalog._speedups.legacy_messages import write_messages
 from kafkalog._speedups.offset_map import (
+    Mark,
     best_md5_path,
     find_offsets,
     hash_keys,
     put_offsets,
+    read_marks,
 )
 from kafkalog._speedups.plan import is_next_sequence, must_roll, plan_run
 from kafkalog._speedups.retain import retain_records
@@ -83,6 +85,7 @@ __all__ = [
     "EntryFault",
     "FrameStatus",
     "Halt",
+    "Mark",
     "RecordFault",
     "Status",
     "all_uncompressed",
@@ -122,6 +125,7 @@ __all__ = [
     "place_batches",
     "plan_run",
     "put_offsets",
+    "read_marks",
     "read_required_entry",
     "retain_records",
     "scan_batches",

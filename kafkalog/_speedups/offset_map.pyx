@@ -5,6 +5,10 @@ empty. The slots of a key are tried in this order: the number in four bytes of t
 the first of them at byte 0, then at byte 1 and so on to byte 12; then that number plus
 1, 2 and so on; each time its absolute value modulo the number of slots.
 
+A second array has a state of two bits for each offset from `start` on: whether it was
+put, and whether a higher offset of the same key was put after it. All other cases are
+`MARK_UNKNOWN`, and the table has to be searched.
+
 Source: ``SkimpyOffsetMap.java``, ``Utils.abs``.
 """
 from libc.stdint cimport INT32_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -36,6 +40,7 @@ cdef enum:
     SLOT_BYTES = 24
     OFFSET_SIZE = 8
     LAST_WINDOW = 12  # the last four bytes of a hash
+    NONE = -1  # the offset of a new key
     STEP = 64  # keys hashed before their slots are read
 
 
@@ -45,6 +50,19 @@ cdef int best_path = find_path()
 cdef struct Table:
     uint8_t* slots
     uint32_t count
+
+
+cpdef enum Mark:
+    MARK_NEW  # the offset was not put
+    MARK_LATEST  # it was put once, and its key has no higher offset
+    MARK_SUPERSEDED  # it was put once, and its key has a higher offset
+    MARK_UNKNOWN  # offsets were put in another order, or twice
+
+
+cdef struct Marks:
+    uint8_t* states  # four in a byte
+    int64_t start
+    int64_t count
 
 
 cdef struct Hashes:
@@ -151,13 +169,13 @@ cdef inline void choose_slot(
 
 cdef int64_t find_slots(Hashes* step, const Table* table, bint takes) noexcept nogil:
     # Find the slot of each key; NULL if there is none. If `takes`, a new key takes an
-    # empty slot. Returns the number of new keys.
+    # empty slot, with offset NONE. Returns the number of new keys.
     #
     # Each round tries one slot for each key that has none, so that the reads from
     # memory overlap. Equal keys try the same slots in the same rounds, in order.
     cdef int waiting[STEP]
     cdef int i, j, count = step.count, left
-    cdef int64_t attempt = 0, taken = 0
+    cdef int64_t attempt = 0, taken = 0, none = NONE
     cdef uint64_t key[2]
     cdef uint64_t slot[3]
     for i in range(count):
@@ -173,6 +191,7 @@ cdef int64_t find_slots(Hashes* step, const Table* table, bint takes) noexcept n
             if slot[0] | slot[1] | slot[2] == 0:
                 if takes:
                     memcpy(step.slots[i], key, MD5_SIZE)
+                    memcpy(step.slots[i] + MD5_SIZE, &none, OFFSET_SIZE)
                     taken += 1
                 else:
                     step.slots[i] = NULL
@@ -184,6 +203,46 @@ cdef int64_t find_slots(Hashes* step, const Table* table, bint takes) noexcept n
     for j in range(count):
         step.slots[waiting[j]] = NULL
     return taken
+
+
+cdef inline bint is_marked(const Marks* marks, int64_t offset) noexcept nogil:
+    # Return whether an offset has a state.
+    return offset >= marks.start and offset - marks.start < marks.count
+
+
+cdef inline int read_mark(const Marks* marks, int64_t offset) noexcept nogil:
+    cdef int64_t place = offset - marks.start
+    return marks.states[place >> 2] >> 2 * (place & 3) & 3
+
+
+cdef inline void set_mark(Marks* marks, int64_t offset, int mark) noexcept nogil:
+    cdef int64_t place = offset - marks.start
+    cdef int shift = 2 * <int>(place & 3)
+    cdef uint8_t* byte = marks.states + (place >> 2)
+    byte[0] = <uint8_t>(byte[0] & ~(3 << shift) | mark << shift)
+
+
+cdef inline void put(uint8_t* slot, int64_t offset, Marks* marks) noexcept nogil:
+    # Set the offset of a key, and the states of the old and the new offset.
+    cdef int64_t old
+    cdef int mark
+    memcpy(&old, slot + MD5_SIZE, OFFSET_SIZE)
+    memcpy(slot + MD5_SIZE, &offset, OFFSET_SIZE)
+    if old != NONE and is_marked(marks, old) and read_mark(marks, old) == MARK_LATEST:
+        mark = MARK_SUPERSEDED if old < offset else MARK_UNKNOWN
+        set_mark(marks, old, mark)
+    if is_marked(marks, offset):
+        mark = read_mark(marks, offset)
+        set_mark(marks, offset, MARK_LATEST if mark == MARK_NEW else MARK_UNKNOWN)
+
+
+cdef Marks marks_of(uint8_t[::1] states, int64_t start) except *:
+    cdef Marks marks = Marks(NULL, start, 4 * states.shape[0])
+    if start < 0:
+        raise ValueError(f"first offset {start}, expected at least 0")
+    if states.shape[0]:
+        marks.states = &states[0]
+    return marks
 
 
 cdef Table table_of(uint8_t[::1] slots) except *:
@@ -231,8 +290,12 @@ def put_offsets(
     int64_t most,
     keys not None,
     const int64_t[:] offsets not None,
+    uint8_t[::1] states not None,
+    int64_t start,
 ):
     """Put the offset of each key, in order, until the table has `most` entries.
+
+    `states` gets the `Mark` of each offset from `start` on, four in a byte.
 
     `entries` are those that it has. The offset of a key that is there is replaced; a
     null key is skipped. Returns the rows done, and the entries there are then: a table
@@ -242,6 +305,7 @@ def put_offsets(
     """
     cdef Bytes of = bytes_of(keys)
     cdef Table table = table_of(slots)
+    cdef Marks marks = marks_of(states, start)
     cdef Hashes step
     cdef Py_ssize_t row = 0, next_row
     cdef int i
@@ -260,7 +324,7 @@ def put_offsets(
                 if step.slots[i] == NULL:
                     row = -1
                     break
-                memcpy(step.slots[i] + MD5_SIZE, &offsets[step.rows[i]], OFFSET_SIZE)
+                put(step.slots[i], offsets[step.rows[i]], &marks)
         while 0 <= row < of.rows and length_of(&of, row) < 0:
             row += 1
     return row, entries
@@ -291,3 +355,21 @@ def find_offsets(
                     memcpy(&out[step.rows[i]], step.slots[i] + MD5_SIZE, OFFSET_SIZE)
             row = min(row + STEP, of.rows)
     return row
+
+
+def read_marks(
+    uint8_t[::1] states not None,
+    int64_t start,
+    const int64_t[:] offsets not None,
+    uint8_t[::1] out not None,
+):
+    """Fill `out` with the `Mark` of each offset, `MARK_NEW` if it has no state."""
+    cdef Marks marks = marks_of(states, start)
+    cdef Py_ssize_t row
+    if out.shape[0] < offsets.shape[0]:
+        raise ValueError(f"output of {out.shape[0]}, expected {offsets.shape[0]}")
+    with nogil:
+        for row in range(offsets.shape[0]):
+            out[row] = MARK_NEW
+            if is_marked(&marks, offsets[row]):
+                out[row] = <uint8_t>read_mark(&marks, offsets[row])

@@ -12,7 +12,7 @@ def retain_records(
     const int64_t[:] offsets not None,
     const int32_t[:] key_lengths not None,
     const int32_t[:] value_lengths not None,
-    const int64_t[::1] latest not None,
+    const uint8_t[::1] latest not None,
     int64_t end,
     int8_t[::1] out not None,
     int64_t[::1] kept not None,
@@ -24,7 +24,7 @@ def retain_records(
 
         16   the offset is above `end`
          8   the record has a key
-         4   its offset is at least `latest`, the last offset known of the key
+         4   no later record has the key, so that `latest` is 1
          2   the record has a value
 
     `batches` has the bits 64, 32 and 1 of each batch, and `counts` its number of
@@ -51,7 +51,7 @@ def retain_records(
                     batches[batch] & OTHER_BITS
                     | (offsets[row] > end) << 4
                     | (key_lengths[row] >= 0) << 3
-                    | (offsets[row] >= latest[row]) << 2
+                    | (latest[row] != 0) << 2
                     | (value_lengths[row] >= 0) << 1
                 )
                 out[row] = decisions[number]

@@ -212,7 +212,7 @@ class BatchFilter:
             counts,
             have_flag(rows, CONTROL_FLAG),
             self._protects_tombstones(rows),
-            self.offsets.find(_column(views, "key")),
+            self.offsets.are_latest(_column(views, "key"), records["offset"]),
             self.offsets.latest_offset,
         )
         if self.observer is not None:

@@ -193,7 +193,7 @@ class _Cleaning:
         start = self._cleanable.first_dirty_offset
         end = self._cleanable.first_uncleanable_offset
         offsets = self._cleaner.offsets
-        offsets.clear()
+        offsets.clear(start)
         dirty = self._log.replaceable_segments.between(start, end)
         tracker = TransactionTracker()
         tracker.expect(self._log.find_aborted(start, end))

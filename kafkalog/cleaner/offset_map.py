@@ -3,6 +3,10 @@
 Keys are not stored: they are equal if their MD5 is. The table is a flat array that the
 kernels of ``_speedups/offset_map.pyx`` read and write.
 
+The map also marks the offsets that a later record with the same key supersedes, so that
+most keys need not be searched again when the dirty range is copied. It has marks of the
+first `MARKED_OFFSETS` offsets of that range.
+
 Source: ``SkimpyOffsetMap.java``.
 """
 
@@ -14,9 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog import _speedups
+from kafkalog._speedups import Mark
 from kafkalog.encoding.record_columns import ByteColumn
 from kafkalog.errors import InvalidRecordError, LogArgumentError
 
+Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
 
 SLOT_BYTES: Final = 24
@@ -24,6 +30,9 @@ SLOT_BYTES: Final = 24
 
 MAX_MEMORY: Final = 2**31 - 1
 """The maximum memory of a map in Kafka, in bytes."""
+
+MARKED_OFFSETS: Final = 1 << 24
+"""Number of offsets with a mark of two bits; they take 4 MiB."""
 
 NONE: Final = -1
 """The offset returned for a key that is not in the map."""
@@ -55,19 +64,23 @@ class OffsetMap:
                 f"offset map of {memory} bytes, expected at least {SLOT_BYTES}"
             )
         self._table = np.zeros(self.slots * SLOT_BYTES, np.uint8)
+        self._marks = np.zeros(MARKED_OFFSETS // 4, np.uint8)
         self.entries = 0
         self.latest_offset = NONE
+        self._start = 0
 
     @property
     def utilization(self) -> float:
         """Share of the slots that are in use."""
         return self.entries / self.slots
 
-    def clear(self) -> None:
-        """Remove all keys."""
+    def clear(self, start: int = 0) -> None:
+        """Remove all keys; `start` is the first offset that will be put."""
         if self.entries:
             self._table.fill(0)
+            self._marks.fill(0)
         self.entries, self.latest_offset = 0, NONE
+        self._start = start
 
     def put(self, keys: ByteColumn, offsets: Int64s, most: int) -> int:
         """Set the offset of each key, in order, until the map has `most` keys.
@@ -76,9 +89,14 @@ class OffsetMap:
         offset is set, not even that of a key in the map. Null keys are skipped.
         `latest_offset` becomes the offset that was set last.
         """
-        table = self._table
         rows, self.entries = _speedups.put_offsets(
-            table, self.entries, min(most, self.slots), keys, offsets
+            self._table,
+            self.entries,
+            min(most, self.slots),
+            keys,
+            offsets,
+            self._marks,
+            self._start,
         )
         if rows < 0:
             raise InvalidRecordError("key outside of its column")
@@ -93,3 +111,17 @@ class OffsetMap:
         if _speedups.find_offsets(self._table, keys, found) < len(found):
             raise InvalidRecordError("key outside of its column")
         return found
+
+    def are_latest(self, keys: ByteColumn, offsets: Int64s) -> Bools:
+        """Return whether the map has no higher offset for each key than `offsets`.
+
+        `offsets` are those of the records that have the keys.
+        """
+        marks = np.empty(len(offsets), np.uint8)
+        _speedups.read_marks(self._marks, self._start, offsets, marks)
+        latest: Bools = marks == Mark.MARK_LATEST
+        unknown = np.flatnonzero(~latest & (marks != Mark.MARK_SUPERSEDED))
+        if len(unknown):
+            searched = ByteColumn(keys.data, keys.start[unknown], keys.length[unknown])
+            latest[unknown] = offsets[unknown] >= self.find(searched)
+        return latest

@@ -170,14 +170,13 @@ def decide_records(
     counts: Int64s,
     is_control: Bools,
     is_protected: Bools,
-    latest: Int64s,
+    is_latest: Bools,
     end: int,
 ) -> RecordDecisions:
     """Return the fates of many records that are not dropped with their batch.
 
-    Batch i has the next ``counts[i]`` of the records. `latest` is the offset of each
-    key in the offset map, -1 if there is none, and `end` the last offset that the map
-    covers.
+    Batch i has the next ``counts[i]`` of the records. `is_latest` is whether the offset
+    map has no higher offset for a key, and `end` the last offset that the map covers.
     """
     batches = is_control * _bit("is_control") | is_protected * _bit("is_protected")
     fates = np.empty(len(records), np.int8)
@@ -189,7 +188,7 @@ def decide_records(
         records["offset"],
         records["key_length"],
         records["value_length"],
-        latest,
+        is_latest.view(np.uint8),
         end,
         fates,
         kept,

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from kafkalog import _speedups
-from kafkalog.cleaner.offset_map import OffsetMap
+from kafkalog.cleaner.offset_map import MARKED_OFFSETS, OffsetMap
 from kafkalog.encoding.record_columns import ByteColumn
 from kafkalog.errors import LogArgumentError
 
 MD5_PATHS = range(_speedups.best_md5_path() + 1)
+NO_MARKS = np.empty(0, np.uint8)
 LENGTHS = [0, 1, 3, 16, 54, 55, 56, 63, 64, 65, 119, 120, 128, 1000]
 
 
@@ -97,6 +98,42 @@ def test_kafka_finds_the_same_offsets_in_the_table(slots, share):
     assert [reference.get(key) for key in searched] == expected
 
 
+@pytest.mark.parametrize("start", [0, 5, MARKED_OFFSETS])
+@pytest.mark.parametrize("order", ["ascending", "repeated", "descending"])
+@pytest.mark.parametrize("first", [4, 40, MARKED_OFFSETS - 300])
+def test_records_are_latest_if_the_map_has_no_higher_offset(first, order, start):
+    draw = random.Random(first)
+    offsets, reference = OffsetMap(24 * 200), ReferenceMap(24 * 200)
+    offsets.clear(start)
+    numbers, names = np.arange(first, first + 640, 2), []
+    if order == "repeated":
+        numbers[200] = numbers[199]
+    elif order == "descending":
+        numbers[160:] = numbers[160:][::-1].copy()
+    for part in np.split(numbers, 4):
+        added = [b"%d" % draw.randrange(60) for _ in part]
+        assert offsets.put(ByteColumn.of(added), part, 200) == len(part)
+        for name, offset in zip(added, part.tolist(), strict=True):
+            reference.put(name, offset)
+        names += added
+    # Records that were not put, with offsets before, in and after those that were.
+    names += [b"0", b"1", b"2", b"new", b"3", b"4"]
+    numbers = np.append(
+        numbers, [1, first - 1, first + 1, first + 9, first + 99, 2**30]
+    )
+    found = offsets.are_latest(ByteColumn.of(names), numbers).tolist()
+    for name, offset, is_latest in zip(names, numbers.tolist(), found, strict=True):
+        assert is_latest == (offset >= reference.get(name)), (name, offset)
+
+
+def test_a_cleared_map_marks_no_offset():
+    offsets, keys = OffsetMap(240), ByteColumn.of([b"a", b"a"])
+    offsets.put(keys, np.arange(2), 9)
+    assert offsets.are_latest(keys, np.arange(2)).tolist() == [False, True]
+    offsets.clear()
+    assert offsets.are_latest(keys, np.arange(2)).tolist() == [True, True]
+
+
 def test_the_last_offset_put_wins_even_if_it_is_lower():
     offsets = OffsetMap(240)
     offsets.put(ByteColumn.of([b"a", b"a"]), np.array([9, 4]), 9)
@@ -138,13 +175,16 @@ def test_the_kernels_reject_a_key_outside_of_its_data(start):
         np.zeros(4, np.uint8), np.array([0, start]), np.array([4, 2], np.int32)
     )
     table, offsets = np.zeros(240, np.uint8), np.arange(2)
-    assert _speedups.put_offsets(table, 0, 9, keys, offsets)[0] == -1
+    assert _speedups.put_offsets(table, 0, 9, keys, offsets, NO_MARKS, 0)[0] == -1
     assert _speedups.find_offsets(table, keys, offsets.copy()) == 0
     assert _speedups.hash_keys(keys, 0, np.empty((2, 16), np.uint8)) == 0
 
 
 def test_a_full_table_ends_the_search_for_a_slot():
     table, keys = np.zeros(48, np.uint8), ByteColumn.of([b"a", b"b", b"c"])
-    assert _speedups.put_offsets(table, 0, 9, keys, np.arange(3)) == (-1, 2)
+    assert _speedups.put_offsets(table, 0, 9, keys, np.arange(3), NO_MARKS, 0) == (
+        -1,
+        2,
+    )
     assert _speedups.find_offsets(table, keys, found := np.empty(3, np.int64)) == 3
     assert found.tolist() == [0, 1, -1]

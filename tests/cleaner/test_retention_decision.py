@@ -93,7 +93,7 @@ def test_records_are_decided_row_by_row():
             facts = (False, is_control, after, has_key, is_latest, has_value)
             expected.append(decide_record(RecordInputs(*facts, is_protected)))
             offsets.append(END + after)
-            latest.append(offsets[-1] + (not is_latest))
+            latest.append(is_latest)
             keys.append(7 if has_key else -1)
             values.append(0 if has_value else -1)
     longs = np.zeros((2, len(offsets)), np.int64)
@@ -121,7 +121,7 @@ def test_the_kernel_refuses_columns_that_are_too_short(short):
     ints, facts = np.zeros(2, np.int32), np.zeros(2, np.uint8)
     fates = np.zeros(lengths["records"], np.int8)
     kept = np.zeros(lengths["batches"], np.int64)
-    columns = (decisions, facts, longs + 1, longs, ints, ints, longs)
+    columns = (decisions, facts, longs + 1, longs, ints, ints, facts)
     with pytest.raises(ValueError, match=r"decisions|shorter"):
         _speedups.retain_records(*columns, 0, fates, kept, longs.copy())
 
@@ -130,7 +130,8 @@ def test_the_kernel_stops_at_the_last_record():
     longs, ints = np.zeros(2, np.int64), np.zeros(2, np.int32)
     counts, facts = np.array([1, 9, 9]), np.zeros(3, np.uint8)
     fates, kept = np.full(2, 9, np.int8), np.full(3, 9)
-    columns = (np.zeros(128, np.int8), facts, counts, longs, ints, ints, longs)
+    latest = np.zeros(2, np.uint8)
+    columns = (np.zeros(128, np.int8), facts, counts, longs, ints, ints, latest)
     assert _speedups.retain_records(*columns, 0, fates, kept, kept.copy()) == 2
     assert kept.tolist() == [1, 1, 0]
     assert fates.tolist() == [0, 0]
