@@ -243,7 +243,7 @@ def end(story):
         story.log.close()
         story.log = None
     assert [t for t in threading.enumerate() if t.name == "kafkalog-scheduler"] == []
-    assert not ownership._owned
+    assert story.directory.parent.resolve() not in ownership._owned
     # The lock is released with its descriptor; the file may stay.
     if open_files(story.directory.parent):
         gc.collect()  # an interrupted call may be in a reference cycle
