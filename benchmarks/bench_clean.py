@@ -91,8 +91,7 @@ def keys(count):
 
 
 @pytest.mark.parametrize("call", ["put", "get"])
-@pytest.mark.parametrize("shape", ["keys16"])
-def bench_offset_map(benchmark, folder, shape, call):
+def bench_offset_map(benchmark, folder, call):
     chunks, offsets = keys(KEYS), OffsetMap(MAP_BYTES)
 
     def put():
