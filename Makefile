@@ -48,6 +48,7 @@ NEEDS_BROKER = $(NEEDS_JAVA); command -v mvn >/dev/null || { echo "left out: $@,
 NEEDS_ATHERIS = $(BIN)/python -c 'import atheris' 2>/dev/null || { echo "left out: $@, as there is no atheris for this Python"; exit 0; }
 MODULES := $(shell find kafkalog pyspark_kafkalog -name '*.py' -o -name '*.pyi' -o -name '*.json')
 PARSERS := $(wildcard tests/speedups tests/codecs tests/formats tests/messages tests/decoding tests/encoding tests/validation tests/segment tests/indexes)
+CLEANER := tests/cleaner/test_offset_map.py tests/cleaner/test_retention_decision.py
 READERS := tests/dump tests/query/test_corruption.py tests/query/test_scan_golden.py
 SECONDS := 600
 PARTS := $(patsubst benchmarks/bench_%.py,%,$(sort $(wildcard benchmarks/bench_*.py)))
@@ -194,13 +195,13 @@ fuzz: .venv/compiled
 	$(BIN)/python -m tests.fuzz.run --seconds $(SECONDS) --jobs $(JOBS)
 
 test-sanitize: sanitized
-	cd build/sanitize && $(SANITIZED) tests/speedups tests/fuzz
+	cd build/sanitize && $(SANITIZED) tests/speedups tests/fuzz $(CLEANER)
 
 sanitize: sanitized
 	cd build/sanitize && $(SANITIZED) $(PARSERS) tests/fuzz tests/campaigns tests/query/test_corruption.py
 
 test-debug: debug
-	cd build/debug && KAFKALOG_DEBUG=1 ../../$(BIN)/python -m pytest -q -n $(JOBS) $(PARSERS) $(READERS)
+	cd build/debug && KAFKALOG_DEBUG=1 ../../$(BIN)/python -m pytest -q -n $(JOBS) $(PARSERS) $(READERS) $(CLEANER)
 
 lint: .venv/compiled
 	$(BIN)/ruff check
