@@ -17,6 +17,7 @@ from libc.string cimport memcpy
 from kafkalog._speedups._columns cimport (
     Bytes, bytes_of, bytes_size, length_of, start_of
 )
+from kafkalog._speedups._cursor cimport prefetch
 
 cdef extern from "md5.h" nogil:
     enum:
@@ -32,9 +33,6 @@ cdef extern from "md5.h" nogil:
         int path, uint8_t (*blocks)[PADDED], const int32_t* sizes, int longest,
         uint8_t (*out)[MD5_SIZE]
     ) noexcept
-
-cdef extern from *:
-    void prefetch "__builtin_prefetch"(const void* address) noexcept nogil
 
 cdef enum:
     SLOT_BYTES = 24

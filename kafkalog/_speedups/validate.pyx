@@ -424,10 +424,11 @@ def take_batches(
     and has the headers ``rows[row_bounds[i]:row_bounds[i + 1]]``. It is accepted if it
     consists of complete batches without an `EntryFault`. With `rules` it must also be
     one batch that `survey_batches` accepts, except that compressed records are not
-    read. `required` states whether each batch must have
-    `leader_epoch`, whether it must have base offset 0, whether batches above
-    `leader_epoch` are dropped, whether last offsets must be ascending, `leader_epoch`,
-    and the greatest number of bytes of a batch.
+    read. `required` states whether each batch must have `leader_epoch`, whether it must
+    have base offset 0, whether batches above `leader_epoch` are dropped, whether last
+    offsets must be ascending, `leader_epoch`, and the greatest number of bytes of a
+    batch.
+
     Returns (appends accepted before the first that is not, rows filled, whether any of
     those accepted is compressed).
     """
