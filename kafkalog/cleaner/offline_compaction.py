@@ -163,7 +163,7 @@ def compact(
         for log in found:
             if not (force or log.config.compact):
                 raise _not_to_be_compacted(log)
-        return [_compact_in_place(log) for log in found]
+        return [_compact(log, log.directory) for log in found]
     if output is not None:
         target = local_path(output).absolute()
         for log in found:
@@ -207,16 +207,9 @@ def _not_to_be_compacted(log: FoundLog) -> LogStateError:
     return error
 
 
-def _compact_in_place(log: FoundLog) -> CompactionReport:
-    with locating_errors(log.directory, log.directory):
-        return _compact(log.directory, log.name, log.config)
-
-
 def _compact_copy(log: FoundLog, target: Path) -> CompactionReport:
     """Copy a partition to another log directory, and compact the copy."""
-    directory = copy_partition(log.directory, log.name, target)
-    with locating_errors(log.directory, directory):
-        return _compact(directory, log.name, log.config)
+    return _compact(log, copy_partition(log.directory, log.name, target))
 
 
 def copy_partition(source: Path, name: Name, target: Path) -> Path:
@@ -276,8 +269,13 @@ def open_replicated(
     return log
 
 
-def _compact(directory: Path, name: Name, config: LogConfig) -> CompactionReport:
-    with _opened(directory, name, config) as log:
+def _compact(found: FoundLog, directory: Path) -> CompactionReport:
+    """Compact a log, or its copy in another directory."""
+    name = found.name
+    with (
+        locating_errors(found.directory, directory),
+        _opened(directory, name, found.config) as log,
+    ):
         before = _measure(log)
         if log.growing_segments[-1].size:
             log.roll()

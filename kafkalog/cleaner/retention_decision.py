@@ -56,18 +56,18 @@ class BatchDecision(NamedTuple, Generic[Fact]):
     needs_horizon: Fact
 
 
-class RecordInputs(NamedTuple, Generic[Fact]):
+class RecordInputs(NamedTuple):
     """The facts about a record that decide whether it is kept."""
 
-    is_dropped_with_batch: Fact
-    is_control: Fact
-    is_after_map: Fact
+    is_dropped_with_batch: bool
+    is_control: bool
+    is_after_map: bool
     """The offset is above the range that the offset map covers."""
-    has_key: Fact
-    is_latest: Fact
+    has_key: bool
+    is_latest: bool
     """The offset map has no higher offset for the key."""
-    has_value: Fact
-    is_protected: Fact
+    has_value: bool
+    is_protected: bool
     """Tombstones of the batch may not be removed yet."""
 
 
@@ -122,7 +122,7 @@ def decide_batch(inputs: BatchInputs[bool]) -> BatchDecision[bool]:
     )
 
 
-def decide_record(inputs: RecordInputs[bool]) -> Fate:
+def decide_record(inputs: RecordInputs) -> Fate:
     """Return the fate of a record.
 
     >>> decide_record(RecordInputs(False, False, False, True, True, False, True)).name
