@@ -33,6 +33,13 @@ def find_offsets(
     keys: _Bytes,
     out: _Int64s,  # int64_t[::1], (n or more,), filled
 ) -> int: ...  # rows done
+def find_superseded(
+    states: npt.NDArray[np.uint8],  # uint8_t[::1]
+    start: int,
+    first: _Int64s,  # const int64_t[:], (n,), strided or not
+    last: _Int64s,  # const int64_t[:], (n,), strided or not
+    out: npt.NDArray[np.uint8],  # uint8_t[::1], (n or more,), filled
+) -> None: ...
 def read_marks(
     states: npt.NDArray[np.uint8],  # uint8_t[::1]
     start: int,

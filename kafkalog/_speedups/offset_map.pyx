@@ -371,3 +371,32 @@ def read_marks(
             out[row] = MARK_NEW
             if is_marked(&marks, offsets[row]):
                 out[row] = <uint8_t>read_mark(&marks, offsets[row])
+
+
+def find_superseded(
+    uint8_t[::1] states not None,
+    int64_t start,
+    const int64_t[:] first not None,
+    const int64_t[:] last not None,
+    uint8_t[::1] out not None,
+):
+    """Fill `out` with whether each offset from `first` to `last` is superseded.
+
+    A range without an offset is not, and neither is one beyond the states.
+    """
+    cdef Marks marks = marks_of(states, start)
+    cdef Py_ssize_t row
+    cdef int64_t offset
+    if min(last.shape[0], out.shape[0]) < first.shape[0]:
+        raise ValueError(f"a column is shorter than the {first.shape[0]} ranges")
+    with nogil:
+        for row in range(first.shape[0]):
+            out[row] = 0
+            if not is_marked(&marks, first[row]) or not is_marked(&marks, last[row]):
+                continue
+            offset = first[row]
+            while (
+                offset <= last[row] and read_mark(&marks, offset) == MARK_SUPERSEDED
+            ):
+                offset += 1
+            out[row] = first[row] <= last[row] < offset

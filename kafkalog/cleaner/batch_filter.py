@@ -177,7 +177,13 @@ class BatchFilter:
         rows, data, origin = window
         chunk = _Chunk(rows, data, origin, self._decide(window))
         decision = chunk.decision
-        for views in read_records(window, rows[decision.is_read], self._workspace):
+        superseded = decision.is_read & self._are_superseded(rows)
+        chunk.removed_records[superseded, -Fate.SUPERSEDED - 1] = rows["count"][
+            superseded
+        ]
+        self.counts.messages_read += int(rows["count"][superseded].sum())
+        is_read = decision.is_read & ~superseded
+        for views in read_records(window, rows[is_read], self._workspace):
             self._filter_records(chunk, views)
         emptied = decision.drops_records & decision.is_kept_empty
         self.counts.messages_read += int(rows["count"][emptied].sum())
@@ -202,6 +208,19 @@ class BatchFilter:
                 ends_round=rows["last_offset"] + 1 == self.bound,
             )
         )
+
+    def _are_superseded(self, rows: BatchHeaders) -> Bools:
+        """Return the batches whose records are known to be superseded, each of them.
+
+        These need not be decompressed. The offset map has read them, and a batch with
+        as many records as offsets has no other records at these offsets.
+        """
+        first, last = rows["base_offset"], rows["last_offset"]
+        result = self.offsets.are_superseded(first, last)
+        result &= (rows["magic"] == 2) & ~have_flag(rows, CONTROL_FLAG)
+        result &= rows["count"] == last - first + 1
+        result &= last <= self.offsets.latest_offset
+        return result
 
     def _filter_records(self, chunk: _Chunk, views: RecordViews) -> None:
         """Decide which records of some batches are kept, and the batches' outcome."""

@@ -112,6 +112,18 @@ class OffsetMap:
             raise InvalidRecordError("key outside of its column")
         return found
 
+    def are_superseded(self, first: Int64s, last: Int64s) -> Bools:
+        """Return whether the map has a higher offset for all keys of each range.
+
+        A range is the offsets from `first` to `last`. The result is False for a range
+        with an offset that has no mark, or was not put.
+        """
+        superseded = np.empty(len(first), np.bool_)
+        _speedups.find_superseded(
+            self._marks, self._start, first, last, superseded.view(np.uint8)
+        )
+        return superseded
+
     def are_latest(self, keys: ByteColumn, offsets: Int64s) -> Bools:
         """Return whether the map has no higher offset for each key than `offsets`.
 

@@ -126,6 +126,38 @@ def test_records_are_latest_if_the_map_has_no_higher_offset(first, order, start)
         assert is_latest == (offset >= reference.get(name)), (name, offset)
 
 
+def test_ranges_are_superseded_if_each_of_their_offsets_is():
+    draw = random.Random(7)
+    offsets, start, put = OffsetMap(24 * 200), 100, {}
+    offsets.clear(start)
+    # Few keys at first, so that long ranges are superseded; then one offset twice.
+    names = [b"%d" % draw.randrange(3 if row < 300 else 40) for row in range(400)]
+    numbers = np.arange(90, 490)
+    numbers[50] = numbers[49]
+    offsets.put(ByteColumn.of(names), numbers, 200)
+    for name, offset in zip(names, numbers.tolist(), strict=True):
+        put.setdefault(offset, []).append(name)
+    last = dict(zip(names, numbers.tolist(), strict=True))
+    superseded = {
+        offset
+        for offset, keys in put.items()
+        if offset >= start and len(keys) == 1 and offset < last[keys[0]]
+    }
+    bounds = [(first, first + size) for first in range(85, 500) for size in range(12)]
+    bounds += [(300, 299), (-(2**62), 2**62), (start, 2**62), (2**62, 2**62)]
+    columns = np.array(bounds).T
+    found = offsets.are_superseded(*columns).tolist()
+    expected = [
+        first <= end
+        and start <= first
+        and end < 500
+        and set(range(first, end + 1)) <= superseded
+        for first, end in bounds
+    ]
+    assert found == expected
+    assert sum(expected) > 100
+
+
 def test_a_cleared_map_marks_no_offset():
     offsets, keys = OffsetMap(240), ByteColumn.of([b"a", b"a"])
     offsets.put(keys, np.arange(2), 9)
