@@ -458,6 +458,21 @@ def _(patch):
 def _(patch):
     """They are kept."""
     replace_fate(patch, Fate.SUPERSEDED, Fate.LATEST_VALUE)
+    patch.setattr(OffsetMap, "are_superseded", lambda _, first, last: last < first)
+
+
+@sabotage(
+    "a batch is removed unread only if all its records are superseded",
+    "random-compaction-431-19",
+)
+def _(patch):
+    """It is removed if its first record is."""
+    of_ranges = OffsetMap.are_superseded
+
+    def of_first_offsets(self, first, _):
+        return of_ranges(self, first, first)
+
+    patch.setattr(OffsetMap, "are_superseded", of_first_offsets)
 
 
 @sabotage("the last record of a key is kept", "compaction-latest-of-each-key")
