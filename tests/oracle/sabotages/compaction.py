@@ -463,7 +463,7 @@ def _(patch):
 
 @sabotage(
     "a batch is removed unread only if all its records are superseded",
-    "random-compaction-431-19",
+    "random-compaction-431-30",
 )
 def _(patch):
     """It is removed if its first record is."""
