@@ -63,7 +63,7 @@ pytestmark = [
 def commands(path):
     """Return the commands to run, by name."""
     flags = ["--print-data-log", "--files", str(path)]
-    java, *rest = java_command(TOOL, *flags)
+    java, *rest = java_command(TOOL, *flags, java_options="")
     return {
         "text": [sys.executable, "-m", "kafkalog", "dump", *flags],
         "columns": [sys.executable, "-c", READ_COLUMNS, str(path)],

@@ -29,7 +29,7 @@ def folder(tmp_path_factory):
 def spark(folder):
     if lacks := session.missing():
         pytest.skip(f"spark-parquet cannot be measured: {lacks}")
-    running = session.start(folder, **SETTINGS)
+    running = session.start(folder, java_options="", **SETTINGS)
     yield running
     running.stop()
 

@@ -36,14 +36,14 @@ def spark(folder):
     if lacks := session.missing():
         pytest.skip(f"spark-kafka cannot be measured: {lacks}")
     jars = ",".join(map(str, sorted((JARS / "connector").glob("*.jar"))))
-    running = session.start(folder, spark_jars=jars, **SETTINGS)
+    running = session.start(folder, "", spark_jars=jars, **SETTINGS)
     yield running
     running.stop()
 
 
 @pytest.fixture(scope="module")
 def broker(folder):
-    running = Broker(folder).start()
+    running = Broker(folder, java_options="").start()
     yield running
     running.stop()
 

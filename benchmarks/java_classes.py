@@ -70,7 +70,7 @@ def started(
 ) -> Iterator[tuple[subprocess.Popen[str], Callable[[], float]]]:
     """Start a Java machine; return it, and a clock of its processor seconds."""
     with subprocess.Popen(
-        java_command(SOURCE, way, segment, heap="1g"),
+        java_command(SOURCE, way, segment, heap="1g", java_options=""),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -10,6 +10,8 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+from tests.spark.session import QUICK_START
+
 ROOT = Path(__file__).parents[2]
 JARS = ROOT / "build" / "interop"
 CLUSTER = "AAAAAAAAQACAAAAAAAAAAQ"
@@ -40,11 +42,14 @@ message.max.bytes=10485760
 """
 
 
-def java_command(name, *arguments, heap="256m", level="ERROR"):
+def java_command(
+    name, *arguments, heap="256m", level="ERROR", java_options=QUICK_START
+):
     """Return the command that runs a Java program with this log level."""
     home = os.environ.get("JAVA_HOME")
     java = f"{home}/bin/java" if home else "java"
     options = [f"-Xmx{heap}", f"-Dorg.apache.logging.log4j.level={level}"]
+    options += java_options.split()
     jars = ["-cp", f"{JARS}/broker/*"]
     return [java, *options, *jars, name, *map(str, arguments)]
 
@@ -64,8 +69,9 @@ def free_port():
 class Broker:
     """A broker's process; its log directory is `logs`, its address `address`."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, java_options=QUICK_START):
         self.folder = Path(folder)
+        self.java_options = java_options
         self.logs = self.folder / "logs"
         port = free_port()
         self.address = f"127.0.0.1:{port}"
@@ -81,7 +87,13 @@ class Broker:
             run_java("kafka.tools.StorageTool", *arguments)
         with (self.folder / "broker.out").open("wb") as out:
             self.process = subprocess.Popen(
-                java_command("kafka.Kafka", self.settings, heap="512m", level="INFO"),
+                java_command(
+                    "kafka.Kafka",
+                    self.settings,
+                    heap="512m",
+                    level="INFO",
+                    java_options=self.java_options,
+                ),
                 stdout=out,
                 stderr=subprocess.STDOUT,
             )

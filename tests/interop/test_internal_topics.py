@@ -1,7 +1,6 @@
 """Records of internal topics, described as by the parsers of kafka-dump-log."""
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pytest
 
 from kafkalog.errors import InvalidRecordError
 from kafkalog.messages.message_parsers import KINDS, describe_record
-from tests.interop.broker import JARS
+from tests.interop.broker import java_command
 from tests.messages import internal_messages
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop]
@@ -18,9 +17,7 @@ EACH = 20
 
 
 def kafka_results(questions):
-    home = os.environ.get("JAVA_HOME")
-    java = f"{home}/bin/java" if home else "java"
-    command = [java, "-Xmx512m", "-cp", f"{JARS}/broker/*", str(PROGRAM)]
+    command = java_command(PROGRAM, heap="512m")
     lines = "".join(f"{json.dumps(each)}\n" for each in questions)
     done = subprocess.run(
         command, input=lines, capture_output=True, encoding="utf-8", check=True

@@ -1,23 +1,20 @@
 """The recorded settings and validations are those of Kafka."""
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.config import recorded
-from tests.interop.broker import JARS
+from tests.interop.broker import java_command
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop]
 PROGRAM = Path(__file__).with_name("KafkaSettings.java")
 
 
 def kafka_answers(*arguments, given=""):
-    home = os.environ.get("JAVA_HOME")
-    java = f"{home}/bin/java" if home else "java"
-    command = [java, "-Xmx512m", "-cp", f"{JARS}/broker/*", str(PROGRAM), *arguments]
+    command = java_command(PROGRAM, *arguments, heap="512m")
     done = subprocess.run(
         command, input=given, capture_output=True, encoding="utf-8", check=True
     )
