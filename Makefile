@@ -28,11 +28,16 @@ MAKEFLAGS += --no-print-directory
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 BIN := .venv/bin
-PIP := pip install --quiet
+# Python compiles what is imported; compiling all that is installed takes longer.
+INSTALL := install --quiet --no-compile
+PIP := pip $(INSTALL)
 PYTHON ?= $(shell tests/packaging/pythons.sh | sed -n '1s/^[^ ]* //p')
 OTHERS = $(shell tests/packaging/pythons.sh | awk '$$1 != "'$$($(BIN)/python -c \
 	'import sys; print("%d.%d" % sys.version_info[:2])')'" { print $$1 }')
 JOBS := 2
+
+# Prints where an environment has its packages.
+PACKAGES := python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 
 # What compiles the kernels, at the versions that the extras pin.
 COMPILERS = $(shell sed -n 's/^ *"\(cython==.*\|setuptools==.*\)",/\1/p' pyproject.toml)
@@ -97,14 +102,13 @@ compile: .venv/compiled
 	test -z "$$(find $(KERNELS) -newer $<)" || CFLAGS=-O0 .venv-$*/bin/python setup.py --quiet build_ext --inplace
 	touch $@
 
-# Another PySpark on the Python of .venv, and so on its kernels: this checkout is put on
-# the path, and nothing of it is built once more.
-.venv-spark%/installed: .venv/installed tests/packaging/needs.py
+# Another PySpark on the Python of .venv, and so on its kernels. This checkout and the
+# packages of .venv follow on the path; only what differs is installed.
+.venv-spark%/installed: .venv/installed
 	rm -rf .venv-spark$*
-	$(BIN)/python -m venv .venv-spark$*
-	$(BIN)/python tests/packaging/needs.py spark test >.venv-spark$*/needs.txt
-	.venv-spark$*/bin/$(PIP) -r .venv-spark$*/needs.txt 'pyspark==$*.*' $(JUDGES)
-	echo "$(CURDIR)" >"$$(.venv-spark$*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/checkout.pth"
+	$(BIN)/python -m venv --without-pip .venv-spark$*
+	printf '%s\n' "$(CURDIR)" "$$($(BIN)/$(PACKAGES))" >"$$(.venv-spark$*/bin/$(PACKAGES))/checkout.pth"
+	$(BIN)/pip --python .venv-spark$*/bin/python $(INSTALL) 'pyspark==$*.*' $(JUDGES)
 	touch $@
 
 .venv-spark$(JUDGE)/installed: JUDGES = confluent-kafka
@@ -212,7 +216,7 @@ lint: .venv/compiled
 	$(MAKE) debug
 
 build: build/packages
-	$(BIN)/python -m pytest -q tests/packaging
+	$(BIN)/python -m pytest -q -n $(JOBS) tests/packaging
 
 build/packages: .venv/compiled $(MODULES) MANIFEST.in README.md LICENSE
 	rm -rf dist
