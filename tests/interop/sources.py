@@ -20,7 +20,7 @@ class Sources:
         self.options = {
             "kafka": {
                 "kafka.bootstrap.servers": broker.address,
-                "kafkaConsumer.pollTimeoutMs": "1000",  # where there is no record
+                "kafkaConsumer.pollTimeoutMs": "2000",  # where there is no record
             },
             "kafkalog": {"path": str(broker.logs)},
         }
