@@ -36,7 +36,7 @@ def spark(folder):
     if lacks := session.missing():
         pytest.skip(f"spark-kafka cannot be measured: {lacks}")
     jars = ",".join(map(str, sorted((JARS / "connector").glob("*.jar"))))
-    running = session.start(folder, "", spark_jars=jars, **SETTINGS)
+    running = session.start(folder, java_options="", spark_jars=jars, **SETTINGS)
     yield running
     running.stop()
 

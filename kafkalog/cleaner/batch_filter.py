@@ -178,10 +178,9 @@ class BatchFilter:
         chunk = _Chunk(rows, data, origin, self._decide(window))
         decision = chunk.decision
         superseded = decision.is_read & self._are_superseded(rows)
-        chunk.removed_records[superseded, -Fate.SUPERSEDED - 1] = rows["count"][
-            superseded
-        ]
-        self.counts.messages_read += int(rows["count"][superseded].sum())
+        counts = np.where(superseded, rows["count"], 0)
+        chunk.removed_records[:, -Fate.SUPERSEDED - 1] = counts
+        self.counts.messages_read += int(counts.sum())
         is_read = decision.is_read & ~superseded
         for views in read_records(window, rows[is_read], self._workspace):
             self._filter_records(chunk, views)
@@ -210,10 +209,10 @@ class BatchFilter:
         )
 
     def _are_superseded(self, rows: BatchHeaders) -> Bools:
-        """Return the batches whose records are known to be superseded, each of them.
+        """Return in which batches each record is known to be superseded.
 
-        These need not be decompressed. The offset map has read them, and a batch with
-        as many records as offsets has no other records at these offsets.
+        These batches need not be decompressed. Their records were put in the offset
+        map: each offset has a mark, and there are as many offsets as records.
         """
         first, last = rows["base_offset"], rows["last_offset"]
         result = self.offsets.are_superseded(first, last)
