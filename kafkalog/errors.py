@@ -18,10 +18,12 @@ from typing import Any, ClassVar, Self
 
 __all__ = [
     "BatchTooLargeError",
+    "CommitConflictError",
     "CompressionError",
     "ConfigError",
     "CorruptCheckpointError",
     "CorruptIndexError",
+    "CorruptJournalError",
     "CorruptMessageError",
     "CorruptRecordError",
     "CorruptSnapshotError",
@@ -57,6 +59,7 @@ __all__ = [
     "RecordBatchTooLargeError",
     "RecordTooLargeError",
     "RecordValidationError",
+    "StagedFileError",
     "StrayFileError",
     "TransactionCoordinatorFencedError",
     "UnevenOffsetsError",
@@ -184,6 +187,14 @@ class CorruptCheckpointError(CorruptionError):
     """Raised where a checkpoint or properties file is not in its format."""
 
     kafka_name = "KafkaStorageException"
+
+
+class CorruptJournalError(CorruptionError):
+    """Raised where the journal of commits to a log directory is corrupt."""
+
+
+class StagedFileError(LocatedError):
+    """Raised where a staged file is missing, or is not what its task wrote."""
 
 
 class UnsupportedFormatError(LocatedError):
@@ -349,6 +360,10 @@ class TransactionCoordinatorFencedError(InvalidAppendError):
     """Raised where a transaction marker is from a coordinator that was replaced."""
 
     kafka_name = "TransactionCoordinatorFencedException"
+
+
+class CommitConflictError(KafkaLogError):
+    """Raised where a log has other batches after the begin of an interrupted commit."""
 
 
 class LogStateError(KafkaLogError):

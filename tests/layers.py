@@ -31,6 +31,7 @@ LAYERS: Final = [
     ),
     Layer("dump", ("dump",), "kafka-dump-log's text"),
     Layer("query", ("query",), "reads over many logs: scan, find, tail"),
+    Layer("commits", ("sink",), "writes that are exactly once"),
     Layer(
         "maintenance",
         ("manager", "cleaner", "verification"),

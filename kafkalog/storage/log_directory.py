@@ -77,6 +77,25 @@ def list_partitions(
     )
 
 
+def existing_partitions(directory: Location) -> dict[str, tuple[int, ...]]:
+    """Return the partitions of each topic in a log directory, ascending.
+
+    A missing directory has none.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as root:
+    ...     Path(root, "orders-0").mkdir()
+    ...     existing_partitions(Path(root))
+    {'orders': (0,)}
+    """
+    found: dict[str, tuple[int, ...]] = {}
+    if directory.is_dir():
+        for name, _ in list_partitions(directory):
+            found[name.topic] = (*found.get(name.topic, ()), name.partition)
+    return found
+
+
 def partitions_under(path: Location) -> list[tuple[str, int]]:
     """Return topic and number of each partition under a path.
 
