@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from hypothesis import HealthCheck, settings
 import kafkalog
 from tests.campaigns import figures
 
+MEMORY = Path("/dev/shm")
 ROOT = Path(__file__).resolve().parents[1]
 DEBUG = os.environ.get("KAFKALOG_DEBUG") == "1"
 SANITIZE = os.environ.get("KAFKALOG_SANITIZE") == "1"
@@ -73,3 +76,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.filterwarnings(ignored))
+
+
+@pytest.fixture
+def memory_path(tmp_path: Path) -> Iterator[Path]:
+    """Return a directory in memory, if there is a file system in memory."""
+    if not MEMORY.is_dir():
+        yield tmp_path
+        return
+    path = Path(tempfile.mkdtemp(prefix="kafkalog-", dir=MEMORY))
+    yield path
+    shutil.rmtree(path)

@@ -90,16 +90,10 @@ class ManagedDirectory:
         Raises `LogLockedError` if the directory is open for writing elsewhere.
         """
         try:
-            self._make(self.path)
+            self._context.disk.make_directories(self.path)
             self._owned = own_directory(self.path, WHOLE, self._context.disk)
         except OSError as error:
             self.fail(error)
-
-    def _make(self, path: Path) -> None:
-        if not path.is_dir():
-            self._make(path.parent)
-            self._context.disk.make_directory(path)
-            self._context.disk.sync_directory(path.parent)
 
     # Loading
 

@@ -26,6 +26,8 @@ from kafkalog.encoding.batch_builder import RecordBatchBuilder
 from kafkalog.errors import CommitConflictError, KafkaLogError
 from kafkalog.formats.batch_headers import (
     BatchHeaders,
+    crc_error,
+    find_crc_mismatches,
     scan_headers,
 )
 from kafkalog.formats.control_keys import ControlRecordType
@@ -178,10 +180,15 @@ def _batches_of(
 def _of_producer(
     batches: StagedBatches, producer: Producer, sequence: int
 ) -> StagedBatches:
-    """Return batches as those of a producer's transaction, from `sequence` on."""
+    """Return batches as those of a producer's transaction, from `sequence` on.
+
+    Their checksums are computed anew. Raises `CorruptRecordError` if one was wrong.
+    """
     data, rows = batches.data.copy(), batches.rows.copy()
-    before = np.cumsum(rows["count"]) - rows["count"]
     rows["position"] -= rows["position"][0]
+    for index in find_crc_mismatches(data, 0, rows):
+        raise crc_error(data, 0, rows[index])
+    before = np.cumsum(rows["count"]) - rows["count"]
     rows["producer_id"], rows["producer_epoch"] = producer
     rows["base_sequence"] = (sequence + before) & SEQUENCE_MASK
     rows["attributes"] |= TRANSACTIONAL_FLAG

@@ -177,10 +177,10 @@ class LogCommitter:
                 result = self._commit(logs, journal, plan)
                 self._remove_staged(plan.identity)
         except OSError as error:
-            if result is None:
-                self._undo_after(error, plan.identity)
+            if result is not None:
+                error.add_note(_COMPLETE)
             else:
-                error.add_note("The commit is complete and on disk.")
+                self._undo_after(error, plan.identity)
             raise
         return result
 
@@ -263,7 +263,9 @@ class LogCommitter:
         try:
             with self.open_logs(self.directory) as logs:
                 journal = Journal(self.directory, self.disk)
-                if journal.open is not None and journal.open.identity == identity:
+                if journal.is_committed(identity):
+                    error.add_note(_COMPLETE)
+                elif journal.open is not None and journal.open.identity == identity:
                     self._undo(logs, journal, journal.open)
         except (OSError, KafkaLogError):
             error.add_note("The next write to the log directory completes the commit.")
@@ -274,6 +276,7 @@ class LogCommitter:
                 self.disk.remove_if_there(self.directory / name)
 
 
+_COMPLETE: Final = "The commit is complete and on disk."
 _GIVE_UP: Final = (
     "Removing kafkalog-journal gives the commit up: what is in the logs of it stays."
 )

@@ -129,7 +129,7 @@ class StagingWriter:
         staged = self._files.get(key)
         if staged is None:
             name = f"{self._prefix}-{len(self._files)}"
-            self._directory.mkdir(parents=True, exist_ok=True)
+            self._disk.make_directories(self._directory)
             staged = self._files[key] = StagedFile(name, topic, partition, 0, 0, 0)
         file = self._opened(staged)
         position, records, writes = staged.size_in_bytes, staged.records, []

@@ -23,6 +23,7 @@ import errno
 import mmap
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self, TypeAlias
 
@@ -221,6 +222,14 @@ class Disk:
             file.sync()
             file.rename(target)
         self.sync_directory(target.parent)
+
+    def make_directories(self, path: Path) -> None:
+        """Create a directory and its parents, if missing, and force their names."""
+        if not path.is_dir():
+            self.make_directories(path.parent)
+            with suppress(FileExistsError):  # another process has created it since
+                self.make_directory(path)
+            self.sync_directory(path.parent)
 
     def write_over(self, path: Path_, data: Data, *, sync: bool) -> None:
         """Write `data` at the start of a file, which is created but not truncated.
