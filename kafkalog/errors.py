@@ -362,10 +362,6 @@ class TransactionCoordinatorFencedError(InvalidAppendError):
     kafka_name = "TransactionCoordinatorFencedException"
 
 
-class CommitConflictError(KafkaLogError):
-    """Raised where a log has other batches after the begin of an interrupted commit."""
-
-
 class LogStateError(KafkaLogError):
     """Raised where the state of the log does not allow the operation."""
 
@@ -376,6 +372,10 @@ class LogCleaningAbortedError(LogStateError):
     """Raised where a round of compaction is aborted; the log is as it was."""
 
     kafka_name = "LogCleaningAbortedException"
+
+
+class CommitConflictError(LogStateError):
+    """Raised where an interrupted commit can neither be completed nor undone."""
 
 
 class LogArgumentError(LogStateError, ValueError):

@@ -1,15 +1,18 @@
 """The steps that complete or undo a commit, each of which may be repeated.
 
-A partition is at one of these points, which its log end offset and batches show:
+The staged batches follow each other from the log end offset that a partition had before
+the commit. So it is known which batch belongs to which offset, and the batches in a log
+show how far an interrupted commit has come:
 
-    log end = first offset of the commit     nothing is appended yet
-    the first batches of the commit          some are appended
-    all batches of the commit                all are
-    and a transaction marker                 the transaction ended
+    none                              nothing was appended
+    some from the first on            the others are missing
+    others, or none, and a later end  power failed: the log is truncated to the first
+                                      one that is missing
+    all, and a transaction marker     the partition is complete
 
-So an interrupted commit is completed by appending the batches that are missing, in all
-partitions, and undone by truncating each log to where the commit began. Batches of
-anybody else after that offset are a conflict: nothing is changed then.
+The missing ones are appended in all partitions, or all logs are truncated to where the
+commit began. Batches of another writer after that offset are a conflict: no log is
+changed then.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog.encoding.batch_builder import RecordBatchBuilder
@@ -52,11 +56,15 @@ TRANSACTION_VERSION: Final = 1
 COORDINATOR_EPOCH: Final = 0
 
 
-class StoredBatches(NamedTuple):
-    """Headers of the batches after the begin of a commit, and whether it has ended."""
+class Progress(NamedTuple):
+    """How far a commit has come in a partition.
 
-    rows: BatchHeaders
-    has_marker: bool
+    `offset` is that of the first batch that is missing, and `has_ended` whether the
+    transaction marker is there.
+    """
+
+    offset: int
+    has_ended: bool
 
 
 def complete(
@@ -71,20 +79,30 @@ def complete(
     """
     create_topics(logs, commit)
     written = {name: logs.open(*name) for name in commit.begins}
-    ended = set()
+    progress = {
+        name: find_progress(log, commit, name, directory, disk)
+        for name, log in written.items()
+    }
+    logs.truncate_to(
+        {
+            name: found.offset
+            for name, found in progress.items()
+            if not found.has_ended and written[name].log_end_offset > found.offset
+        }
+    )
     for name, log in written.items():
-        stored = _read_stored(log, commit.begins[name], commit.producer)
         batches = _batches_of(commit, name, directory, disk)
-        _append_missing(log, stored, batches)
-        if stored.has_marker:
-            ended.add(name)
+        _append_from(log, progress[name].offset, commit.begins[name], batches)
     _flush(written.values())
     if commit.producer is not None:
         marker = _commit_marker(commit.producer)
-        for name in written.keys() - ended:
-            written[name].append(
-                marker, origin="coordinator", transaction_version=TRANSACTION_VERSION
-            )
+        for name, log in written.items():
+            if not progress[name].has_ended:
+                log.append(
+                    marker,
+                    origin="coordinator",
+                    transaction_version=TRANSACTION_VERSION,
+                )
         _flush(written.values())
     for log in written.values():
         log.update_high_watermark(log.log_end_offset)
@@ -114,13 +132,48 @@ def check_stored(
 
     Raises `StagedFileError` if there are batches and nothing to compare them with.
     """
-    for name, begin in commit.begins.items():
+    for name in commit.begins:
         if name in logs:
-            stored = _read_stored(logs[name], begin, commit.producer)
-            if len(stored.rows) or stored.has_marker:
-                batches = _batches_of(commit, name, directory, disk)
-                for _ in _missing(logs[name], stored, batches):
-                    pass
+            find_progress(logs[name], commit, name, directory, disk)
+
+
+def find_progress(
+    log: WritableLog, commit: OpenCommit, name: Name, directory: Path, disk: Disk
+) -> Progress:
+    """Compare the batches in a log with those of a commit.
+
+    Raises `CommitConflictError` if the log has other batches after its end before the
+    commit, and `StagedFileError`.
+    """
+    begin = offset = commit.begins[name]
+    if log.log_end_offset < begin or log.log_start_offset > begin:
+        raise CommitConflictError(
+            f"log of offsets {log.log_start_offset} to {log.log_end_offset}, expected "
+            f"the offset {begin} of an interrupted commit: {log.path}"
+        )
+    if log.log_end_offset == begin:
+        return Progress(begin, has_ended=False)
+    rows = _read_stored(log, begin)
+    marker = _find_marker(rows, commit.producer)
+    rows = rows if marker is None else rows[:-1]
+    missing: int | None = None
+    ours = np.zeros(len(rows), np.bool_)
+    for batches in _batches_of(commit, name, directory, disk):
+        ends = offset + np.cumsum(batches.rows["count"])
+        starts = ends - batches.rows["count"]
+        places = np.searchsorted(rows["base_offset"], starts)
+        found = np.isin(starts, rows["base_offset"])
+        ours[places[found]] = _are_same(rows[places[found]], batches.rows[found])
+        if missing is None and not found.all():
+            missing = int(starts[found.argmin()])
+        offset = int(ends[-1])
+    if not ours.all():
+        other = int(rows["base_offset"][ours.argmin()])
+        raise CommitConflictError(
+            f"batch at offset {other} is not of the interrupted commit: {log.path}"
+        )
+    first = offset if missing is None else missing
+    return Progress(first, has_ended=marker == first)
 
 
 def create_topics(logs: LogManager, commit: OpenCommit) -> None:
@@ -139,28 +192,26 @@ def _flush(logs: Iterable[WritableLog]) -> None:
         log.flush(include_active=True)
 
 
-def _read_stored(
-    log: WritableLog, begin: int, producer: Producer | None
-) -> StoredBatches:
-    """Return the batches from offset `begin` to the end of a log."""
-    if log.log_end_offset < begin or log.log_start_offset > begin:
-        raise CommitConflictError(
-            f"log of offsets {log.log_start_offset} to {log.log_end_offset}, expected "
-            f"the offset {begin} of an interrupted commit: {log.path}"
-        )
-    parts, offset = [], begin
+def _read_stored(log: WritableLog, begin: int) -> BatchHeaders:
+    """Return the headers of the batches from offset `begin` on."""
+    parts, offset = [np.empty(0, BATCH)], begin
     while offset < log.log_end_offset:
         fetched = log.read(offset, max_bytes=READ_BYTES)
+        if fetched.next_offset == offset:
+            break  # the log ends with a gap, after a power failure
         parts.append(scan_headers(np.frombuffer(fetched.data, np.uint8))[0])
         offset = fetched.next_offset
-    if not parts:
-        return StoredBatches(np.empty(0, BATCH), has_marker=False)
-    rows = np.concatenate(parts)
+    return np.concatenate(parts)
+
+
+def _find_marker(rows: BatchHeaders, producer: Producer | None) -> int | None:
+    """Return the offset of a producer's marker, which is last in `rows` if at all."""
+    if producer is None or not len(rows):
+        return None
     last = rows[-1]
-    is_marker = bool(last["attributes"] & CONTROL_FLAG) and producer is not None
-    if is_marker and (last["producer_id"], last["producer_epoch"]) == producer:
-        return StoredBatches(rows[:-1], has_marker=True)
-    return StoredBatches(rows, has_marker=False)
+    is_control = bool(last["attributes"] & CONTROL_FLAG)
+    is_ours = (last["producer_id"], last["producer_epoch"]) == producer
+    return int(last["base_offset"]) if is_control and is_ours else None
 
 
 def _batches_of(
@@ -196,64 +247,44 @@ def _of_producer(
     return StagedBatches(data, scan_headers(data)[0])
 
 
-def _append_missing(
-    log: WritableLog, stored: StoredBatches, batches: Iterator[StagedBatches]
+def _append_from(
+    log: WritableLog, first: int, begin: int, batches: Iterator[StagedBatches]
 ) -> None:
-    """Append the batches that are not stored yet.
+    """Append the batches from offset `first` on, of those that start at `begin`.
 
     Raises the error of the first append that is rejected. Those after it may have been
     written.
     """
-    for missing in _missing(log, stored, batches):
-        for outcome in log.append_many(missing):
+    offset = begin
+    for data, rows in batches:
+        ends = offset + np.cumsum(rows["count"])
+        offset = int(ends[-1])
+        missing = rows[ends > first]
+        starts = (missing["position"] - rows["position"][0]).tolist()
+        sizes = missing["size_in_bytes"].tolist()
+        for outcome in log.append_many(
+            [
+                data[start : start + size].data
+                for start, size in zip(starts, sizes, strict=True)
+            ]
+        ):
             if isinstance(outcome, KafkaLogError):
                 outcome.add_note(f"Partition {log.partition} of topic {log.topic}.")
                 raise outcome
 
 
-def _missing(
-    log: WritableLog, stored: StoredBatches, batches: Iterator[StagedBatches]
-) -> Iterator[list[memoryview]]:
-    """Yield the batches after the stored ones, several at a time.
-
-    Raises `CommitConflictError` where a stored batch is not the one of the commit.
-    """
-    compared = 0
-    for data, rows in batches:
-        known = stored.rows[compared : compared + len(rows)]
-        _check_same(log, known, rows[: len(known)])
-        compared += len(known)
-        starts = (rows["position"] - rows["position"][0])[len(known) :].tolist()
-        sizes = rows["size_in_bytes"][len(known) :].tolist()
-        if starts and stored.has_marker:
-            _raise_conflict(log, log.log_end_offset - 1)
-        if starts:
-            yield [
-                data[start : start + size].data
-                for start, size in zip(starts, sizes, strict=True)
-            ]
-    if compared < len(stored.rows):
-        _raise_conflict(log, int(stored.rows["base_offset"][compared]))
-
-
-def _check_same(log: WritableLog, stored: BatchHeaders, rows: BatchHeaders) -> None:
+def _are_same(stored: BatchHeaders, rows: BatchHeaders) -> npt.NDArray[np.bool_]:
     """Compare batches by the number of records, and by checksum.
 
     A log with ``LogAppendTime`` or a codec of its own has other attributes, and so
     another checksum.
     """
-    unchanged = stored["attributes"] == rows["attributes"]
-    differs = (stored["count"] != rows["count"]) | (
-        unchanged & (stored["crc"] != rows["crc"])
+    changed = stored["attributes"] != rows["attributes"]
+    same: npt.NDArray[np.bool_]
+    same = (stored["count"] == rows["count"]) & (
+        changed | (stored["crc"] == rows["crc"])
     )
-    if differs.any():
-        _raise_conflict(log, int(stored["base_offset"][differs.argmax()]))
-
-
-def _raise_conflict(log: WritableLog, offset: int) -> None:
-    raise CommitConflictError(
-        f"batch at offset {offset} is not of the interrupted commit: {log.path}"
-    )
+    return same
 
 
 def _commit_marker(producer: Producer) -> bytes:

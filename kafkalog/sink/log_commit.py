@@ -28,6 +28,7 @@ from kafkalog.errors import (
     ConfigError,
     InvalidAppendError,
     KafkaLogError,
+    LogClosedError,
     StagedFileError,
 )
 from kafkalog.log.ownership import Name
@@ -176,7 +177,7 @@ class LogCommitter:
                 self._recover(logs, journal)
                 result = self._commit(logs, journal, plan)
                 self._remove_staged(plan.identity)
-        except OSError as error:
+        except (OSError, LogClosedError) as error:
             if result is not None:
                 error.add_note(_COMPLETE)
             else:
@@ -196,6 +197,8 @@ class LogCommitter:
         journal.begin(commit)
         try:
             offsets = commit_steps.complete(logs, commit, self.directory, self.disk)
+        except LogClosedError:  # the disk failed in the background
+            raise
         except KafkaLogError:
             # The lock is held since the commit began: all after that is its own.
             commit_steps.undo(logs, commit)
@@ -258,7 +261,7 @@ class LogCommitter:
         commit_steps.undo(logs, commit)
         journal.cancel(commit)
 
-    def _undo_after(self, error: OSError, identity: CommitIdentity) -> None:
+    def _undo_after(self, error: Exception, identity: CommitIdentity) -> None:
         """Undo a commit that a disk failed for; leave it open if that fails, too."""
         try:
             with self.open_logs(self.directory) as logs:

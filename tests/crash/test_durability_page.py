@@ -12,7 +12,8 @@ TEST = re.compile(r"`(test_\w+)`")
 def names_of_tests():
     return {
         node.name
-        for path in HERE.glob("test_*.py")
+        for folder in (HERE, HERE.parent / "sink")
+        for path in folder.glob("test_*.py")
         for node in ast.parse(path.read_text(encoding="utf-8")).body
         if isinstance(node, ast.FunctionDef)
     }

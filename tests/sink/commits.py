@@ -8,11 +8,10 @@ from typing import Any
 
 import kafkalog
 from kafkalog import LogConfig, RecordBatchBuilder
-from kafkalog.log.clock import SystemClock
 from kafkalog.sink.log_commit import APPENDS_ONLY, CommitPlan, LogCommitter
 from kafkalog.sink.staging import CommitIdentity, StagedFile, StagingWriter
 from kafkalog.storage.durable_file import DISK
-from kafkalog.testing import ManualScheduler, open_manager
+from kafkalog.testing import open_manager
 
 NOW_MS = 1_700_000_000_000
 ROWS = {
@@ -58,18 +57,11 @@ def plan(
 
 
 def committer(root: Path, disk: Any) -> LogCommitter:
-    """Return a committer whose logs are written by a disk, in one thread."""
+    """Return a committer whose logs are written by a disk, with small indexes."""
 
     def open_logs(directory: Path) -> kafkalog.LogManager:
-        clock = SystemClock()
-        return open_manager(
-            directory,
-            LogConfig(segment_index_bytes=4096, file_delete_delay_ms=0),
-            broker=APPENDS_ONLY,
-            clock=clock,
-            scheduler=ManualScheduler(clock),
-            disk=disk,
-        )
+        config = LogConfig(segment_index_bytes=4096, file_delete_delay_ms=0)
+        return open_manager(directory, config, broker=APPENDS_ONLY, disk=disk)
 
     return LogCommitter(root, disk, open_logs)
 
