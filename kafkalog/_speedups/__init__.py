@@ -56,6 +56,7 @@ from kafkalog._speedups.index_search import (
     widen_slots,
 )
 from kafkalog._speedups.legacy_messages import write_messages
+from kafkalog._speedups.murmur2 import murmur2_keys
 from kafkalog._speedups.offset_map import (
     Mark,
     best_md5_path,
@@ -122,6 +123,7 @@ __all__ = [
     "measure_frame",
     "measure_records",
     "measure_wrappers",
+    "murmur2_keys",
     "must_roll",
     "offsets_in_order",
     "place_batches",

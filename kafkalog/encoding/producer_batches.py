@@ -64,6 +64,13 @@ class ProducerBatches:
                 yield encoded
             yield following.result()
 
+    def encode_all(self, buffer: Bytes) -> list[memoryview]:
+        """Return all encoded batches; they may be in `buffer`, if it is large enough.
+
+        No thread is started.
+        """
+        return self._encode(0, len(self.rows), buffer)
+
     def _bounds(self, size: int) -> list[int]:
         """Return the bounds of groups of batches, of about `size` bytes each."""
         ends = np.cumsum(self.split.payloads + RECORD_BATCH_OVERHEAD)

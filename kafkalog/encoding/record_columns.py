@@ -72,6 +72,10 @@ class ByteColumn(NamedTuple):
         """Return the rows from `first` up to `end`, without a copy of the bytes."""
         return self._replace(start=self.start[first:end], length=self.length[first:end])
 
+    def take(self, rows: npt.NDArray[np.integer]) -> Self:
+        """Return the rows with these numbers, without a copy of the bytes."""
+        return self._replace(start=self.start[rows], length=self.length[rows])
+
 
 class RecordColumns(NamedTuple):
     """Records as columns.
@@ -105,6 +109,31 @@ class RecordColumns(NamedTuple):
             timestamp=self.timestamp[first:end],
             key=self.key.between(first, end),
             value=self.value.between(first, end),
+            headers=headers,
+        )
+
+    def take(self, rows: npt.NDArray[np.integer]) -> Self:
+        """Return the records with these numbers, with offsets from 0.
+
+        >>> keys = ByteColumn.of([b"a", b"b", b"c"])
+        >>> records = RecordColumns(np.arange(3), np.arange(3), keys, keys)
+        >>> records.take(np.array([2, 0])).key.start
+        array([2, 0])
+        """
+        headers = self.headers
+        if headers is not None:
+            bounds, keys, values = headers
+            counts = np.diff(bounds)[rows]
+            ends = np.cumsum(counts)
+            pairs = np.arange(counts.sum()) + np.repeat(
+                bounds[rows] - (ends - counts), counts
+            )
+            headers = np.append(0, ends), keys.take(pairs), values.take(pairs)
+        return self._replace(
+            offset=np.arange(len(rows)),
+            timestamp=self.timestamp[rows],
+            key=self.key.take(rows),
+            value=self.value.take(rows),
             headers=headers,
         )
 

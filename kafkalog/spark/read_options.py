@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final
 
 from kafkalog.errors import ConfigError
 from kafkalog.spark.offset_json import INT_MAX, partitions_from_json
@@ -31,6 +31,7 @@ from kafkalog.spark.offset_limits import (
     parse_timestamp,
     parse_timestamps,
 )
+from kafkalog.spark.option_reader import OptionReader
 from kafkalog.spark.option_values import (
     parse_boolean,
     parse_duration_ms,
@@ -49,9 +50,6 @@ from kafkalog.spark.topic_selection import (
     compile_java_pattern,
 )
 
-T = TypeVar("T")
-D = TypeVar("D")
-
 REJECTED: Final = {
     "kafka.auto.offset.reset": "not supported, set startingOffsets instead",
     "kafka.key.deserializer": "not supported, keys are read as bytes",
@@ -60,8 +58,6 @@ REJECTED: Final = {
     "kafka.interceptor.classes": "not supported, there is no consumer",
 }
 IGNORED_PREFIXES: Final = ("kafka.", "kafkaconsumer.", "fetchoffset.", "groupidprefix")
-SPARK_OPTIONS: Final = {"checkpointlocation"}
-"""Options that Spark passes on to every source."""
 PER_TRIGGER: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 STORAGE: Final = "storage."
 MAX_TRIGGER_DELAY_MS: Final = 15 * 60 * 1000
@@ -139,7 +135,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptio
             "targetPartitionBytes", parse_size, TARGET_PARTITION_BYTES
         ),
         control_records=take("controlRecords", parse_boolean, False),
-        storage=reader.take_storage(),
+        storage=reader.take_all(STORAGE),
         ignored=reader.take_ignored(streaming),
     )
     _check_trigger(reader, parsed)
@@ -179,40 +175,8 @@ def requested_columns(options: Mapping[str, str]) -> tuple[str, ...]:
     return default_columns(include_headers=headers) if chosen is None else chosen
 
 
-class _OptionReader:
-    """The options not read yet, and the errors found in those read."""
-
-    def __init__(self, options: Mapping[str, str]) -> None:
-        self.names = {name.lower(): name for name in options}
-        self.values = {name.lower(): value for name, value in options.items()}
-        self.remaining = set(self.values) - SPARK_OPTIONS
-        self.errors: list[str] = []
-
-    def has(self, name: str) -> bool:
-        return name.lower() in self.values
-
-    def take(self, name: str, parse: Callable[[str], T], default: D) -> T | D:
-        """Parse one option; return `default` if it is missing or invalid."""
-        self.remaining.discard(name.lower())
-        if not self.has(name):
-            return default
-        try:
-            return parse(self.values[name.lower()])
-        except ConfigError as error:
-            self.reject(name, str(error))
-            return default
-
-    def take_one_of(self, parsers: Mapping[str, Callable[[str], D]], default: D) -> D:
-        """Parse the present one of several options with the same meaning."""
-        present = [name for name in parsers if self.has(name)]
-        if len(present) > 1:
-            self.errors.append(f"expected one of the options {', '.join(present)}")
-        chosen = [self.take(name, parsers[name], default) for name in present]
-        return chosen[0] if chosen else default
-
-    def reject(self, name: str, reason: str) -> None:
-        self.remaining.discard(name.lower())
-        self.errors.append(f"option {name}: {reason}")
+class _OptionReader(OptionReader):
+    """The options of a source."""
 
     def check(
         self, name: str, check: Callable[..., None], *limits: OffsetLimit
@@ -221,11 +185,6 @@ class _OptionReader:
             check(*limits)
         except ConfigError as error:
             self.reject(name, str(error))
-
-    def take_storage(self) -> dict[str, str]:
-        names = {name for name in self.remaining if name.startswith(STORAGE)}
-        self.remaining -= names
-        return {name.removeprefix(STORAGE): self.values[name] for name in names}
 
     def take_ignored(self, streaming: bool) -> tuple[str, ...]:
         """Return the options without effect; report rejected ones."""
@@ -237,12 +196,6 @@ class _OptionReader:
         if not streaming:
             names |= {name.lower() for name in PER_TRIGGER if self.has(name)}
         return tuple(sorted(self.names[name] for name in names))
-
-    def finish(self) -> None:
-        for name in sorted(self.remaining):
-            self.reject(self.names[name], "unknown option")
-        if self.errors:
-            raise ConfigError("; ".join(self.errors))
 
 
 def _read_paths(reader: _OptionReader) -> tuple[str, ...]:

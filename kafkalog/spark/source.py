@@ -1,7 +1,7 @@
 """``format("kafkalog")``: log directories as a data source of Spark, batch and stream.
 
 For each query Spark imports this module in a process that needs the schema only, so
-the readers are imported when Spark creates them.
+the readers and writers are imported when Spark creates them.
 
 The reader has no ``pushFilters``: up to Spark 4.3 a reader that has it returns wrong
 rows when its DataFrame is used twice.
@@ -56,3 +56,21 @@ class KafkaLogDataSource(datasource.DataSource):  # type: ignore[misc]
         from kafkalog.spark.stream_query import KafkaLogStreamReader
 
         return KafkaLogStreamReader(parse_options(self.options, streaming=True), schema)
+
+    def writer(self, schema: Any, overwrite: bool) -> Any:
+        """Return the writer of ``df.write``."""
+        from kafkalog.spark.sink.write_options import parse_sink_options
+        from kafkalog.spark.sink.writers import KafkaLogBatchWriter, check_write
+
+        options = parse_sink_options(self.options)
+        check_write(schema, overwrite, options)
+        return KafkaLogBatchWriter(options)
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> Any:
+        """Return the writer of ``df.writeStream``."""
+        from kafkalog.spark.sink.write_options import parse_sink_options
+        from kafkalog.spark.sink.writers import KafkaLogStreamWriter, check_write
+
+        options = parse_sink_options(self.options, streaming=True)
+        check_write(schema, overwrite, options)
+        return KafkaLogStreamWriter(options, schema)

@@ -1,0 +1,1 @@
+"""Writing of tables to log directories: ``df.write.format("kafkalog")`` and streams."""
