@@ -151,8 +151,8 @@ def identity_of_stream() -> CommitIdentity:
     epoch = context.getLocalProperty(BATCH_ID)
     if query is None or epoch is None:
         raise KafkaLogError(
-            f"task properties {QUERY_ID} {query} and {BATCH_ID} {epoch}, expected those "
-            "of a micro-batch"
+            f"task properties {QUERY_ID} {query} and {BATCH_ID} {epoch}, expected "
+            "those of a micro-batch"
         )
     return CommitIdentity(f"query:{query}", int(epoch))
 
