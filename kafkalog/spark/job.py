@@ -1,7 +1,9 @@
-"""``python -m kafkalog.spark.job``: write what is new in log directories as Parquet.
+"""``python -m kafkalog.spark.job``: from log directories to Parquet, and back.
 
-The command line of the job; `kafkalog.spark.job_run` is the job. It runs on one machine
-or a cluster, and ``spark-submit`` takes this file as well. See ``docs/spark.md``.
+The command line of two jobs: `kafkalog.spark.job_run` writes what is new in log
+directories as Parquet, and `kafkalog.spark.job_logs` appends Parquet files to log
+directories. They run on one machine or a cluster, and ``spark-submit`` takes this file
+as well. See ``docs/spark.md``.
 """
 
 from __future__ import annotations
@@ -11,15 +13,17 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from errno import ENOENT
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 
 from kafkalog.cli import command_output, exits, terminal
 from kafkalog.cli.command_options import compression_option, examples
 from kafkalog.cli.command_output import TableField
-from kafkalog.errors import ConfigError
+from kafkalog.errors import ConfigError, LogLockedError
 
 if TYPE_CHECKING:
     from kafkalog.spark.job_run import JobOutcome
@@ -31,6 +35,8 @@ PARTITION: Final = (
     TableField("end", "end", right=True),
     TableField("rows", "rows", lambda rows: f"{rows:,}", right=True),
 )
+
+WRITTEN: Final = PARTITION[:-1]
 
 FLAGS: Final = {
     "--subscribe": ("subscribe", "NAMES", "Topics, separated by commas."),
@@ -128,6 +134,8 @@ def read_out(context: click.Context, parameter: click.Parameter, text: str) -> P
         "python -m kafkalog.spark.job --source /var/lib/kafka/data --to parquet lake",
         "python -m kafkalog.spark.job --source /mnt/kafka --to parquet /mnt/lake "
         "--master spark://host:7077 --subscribe orders,audit",
+        "python -m kafkalog.spark.job --from parquet lake --to logs copy "
+        "--option partitions=3 --option batchId=2026-11-25",
     ),
 )
 @click.option(
@@ -135,13 +143,19 @@ def read_out(context: click.Context, parameter: click.Parameter, text: str) -> P
     "sources",
     metavar="DIR",
     multiple=True,
-    required=True,
-    help="A log directory or partition directory; may be repeated.",
+    help="A log directory or partition directory; may be repeated. For --to parquet.",
+)
+@click.option(
+    "--from",
+    "origin",
+    type=(click.Choice(["parquet"]), str),
+    metavar="parquet LAKE",
+    help="Parquet files, or a directory of them. For --to logs.",
 )
 @click.option(
     "--to",
     "form",
-    type=click.Choice(["parquet"]),
+    type=click.Choice(["parquet", "logs"]),
     required=True,
     help="The format.",
 )
@@ -157,7 +171,7 @@ def read_out(context: click.Context, parameter: click.Parameter, text: str) -> P
     metavar="NAME=VALUE",
     multiple=True,
     callback=read_pairs,
-    help="Another option of the source; may be repeated.",
+    help="Another option of the source or sink; may be repeated.",
 )
 @click.option(
     "--conf",
@@ -175,8 +189,12 @@ def read_out(context: click.Context, parameter: click.Parameter, text: str) -> P
     show_default=True,
     help="The format of the summary.",
 )
+@click.pass_context
 def command(
+    context: click.Context,
+    /,
     sources: tuple[str, ...],
+    origin: tuple[str, str] | None,
     form: str,
     out: Path,
     master: str | None,
@@ -190,10 +208,25 @@ def command(
     """Write what came since the last run to OUT, as Parquet by topic and date.
 
     A manifest for each run, in OUT/_kafkalog, keeps the offsets. A run that fails has
-    written nothing. Exit codes: 0 fine; 1 corruption, which --on-corruption skip skips;
-    2 usage; 3 no such file, no permission, or Spark failed; 4 another job is writing to
+    written nothing.
+
+    With --from parquet LAKE --to logs, append the rows of Parquet files to the logs in
+    the log directory OUT, all or none.
+
+    Exit codes: 0 fine; 1 corruption, which --on-corruption skip skips; 2 usage; 3 no
+    such file, no permission, or Spark failed; 4 another job or a broker is writing to
     OUT, or OUT has other files; 130 interrupted.
     """
+    if (form == "logs") != (origin is not None) or (form == "logs") == bool(sources):
+        raise click.UsageError(
+            "expected --source DIR --to parquet OUT, or --from parquet LAKE --to logs "
+            "OUT"
+        )
+    if origin is not None:
+        _check_of_sink(context)
+        written = _append(lambda: start_spark(master, conf), origin[1], out, others)
+        print_written(written, out, shown)
+        return
     values: dict[str, str | None] = {
         name: flags[parameter_of(name)] for name, _, _ in FLAGS.values()
     }
@@ -247,6 +280,55 @@ def _run(
         return run_job(job, session)
     except BlockingIOError as error:
         raise exits.Refused(exits.describe(error)) from None
+
+
+def _check_of_sink(context: click.Context) -> None:
+    """Raise a usage error for options that only the other job has."""
+    of_both = {"origin", "form", "out", "master", "others", "conf", "shown"}
+    wrong = [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name not in of_both
+        and context.get_parameter_source(parameter.name) == ParameterSource.COMMANDLINE
+    ]
+    if wrong:
+        raise click.UsageError(f"--to logs, expected without {', '.join(wrong)}")
+
+
+def _append(
+    session: Callable[[], Any], lake: str, out: Path, options: Mapping[str, str]
+) -> Mapping[tuple[str, int], tuple[int, int]]:
+    from kafkalog.spark.job_logs import append_table
+    from kafkalog.storage.remote_source import as_path
+
+    path = as_path(lake, {})
+    if isinstance(path, Path) and not path.exists():
+        raise FileNotFoundError(ENOENT, os.strerror(ENOENT), lake)
+    try:
+        return append_table(session(), lake, out, options)
+    except LogLockedError as error:
+        raise exits.Refused(exits.describe(error)) from None
+
+
+def print_written(
+    written: Mapping[tuple[str, int], tuple[int, int]], out: Path, shown: str
+) -> None:
+    """Print what was appended to standard output, and a summary to standard error."""
+    partitions = [
+        {"topic": topic, "partition": partition, "start": start, "end": end}
+        for (topic, partition), (start, end) in written.items()
+    ]
+    if shown == "json":
+        summary = {"logs": str(out), "partitions": partitions}
+        command_output.emit(f"{json.dumps(summary, ensure_ascii=False)}\n")
+    elif partitions:
+        command_output.print_rows(partitions, WRITTEN, "table")
+    count = sum(end - start for start, end in written.values())
+    print_note(
+        f"appended {count:,} offsets to {out}"
+        if count
+        else f"nothing to append to {out}"
+    )
 
 
 def print_outcome(outcome: JobOutcome, out: Path, shown: str) -> None:

@@ -25,7 +25,8 @@ def table(spark, rows, first=0):
         "if(id % 2 = 0, 'even', 'odd') topic",
         "cast(if(id % 3 = 0, 1, null) as int) partition",
         "if(id % 7 = 0, null, "
-        "array(struct('h' as key, cast(cast(id as string) as binary) as value))) headers",
+        "array(struct('h' as key, cast(cast(id as string) as binary) as value))) "
+        "headers",
         "timestamp_millis(1700000000000 + id) timestamp",
         "id",
     )
