@@ -52,8 +52,10 @@ def name_of(page):
     return str(page.relative_to(ROOT))
 
 
-def needs_cluster(page):
-    return "SPARK_MASTER" in page.read_text(encoding="utf-8")
+def begins_with_spark(page):
+    """Return whether a page's commands follow code that runs on Spark."""
+    text = page.read_text(encoding="utf-8")
+    return "SPARK_MASTER" in text or page.name == "write-a-topic.md"
 
 
 def commands(text):

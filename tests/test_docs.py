@@ -11,16 +11,16 @@ import pytest
 
 import kafkalog
 from kafkalog import errors
-from tests.doc_pages import PAGES, ROOT, PageRunner, name_of, needs_cluster
+from tests.doc_pages import PAGES, ROOT, PageRunner, name_of, begins_with_spark
 
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
-WITHOUT_CLUSTER = [page for page in PAGES if not needs_cluster(page)]
+WITHOUT_SPARK = [page for page in PAGES if not begins_with_spark(page)]
 PLACEHOLDER = re.compile(r"\b(?:N|HEX|NAME|TEXT|PATH)\b")
 NOT_OURS = ("No such file or directory: 'PATH'", "DATA_SOURCE_NOT_FOUND")
 NOTEBOOK = ROOT / "docs" / "tutorial.ipynb"
 
 
-@pytest.mark.parametrize("page", WITHOUT_CLUSTER, ids=name_of)
+@pytest.mark.parametrize("page", WITHOUT_SPARK, ids=name_of)
 def test_the_examples_of_a_page_print_their_output(page, monkeypatch, tmp_path):
     runner = PageRunner(page, tmp_path)
     monkeypatch.chdir(tmp_path)

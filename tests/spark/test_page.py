@@ -24,7 +24,11 @@ pytestmark = pytest.mark.spark
 @pytest.mark.parametrize("page", PAGES)
 def test_the_examples_of_a_page_print_their_output(spark, page, monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
-    known = {"spark": spark, "checkpoint": str(tmp_path)}
+    known = {
+        "spark": spark,
+        "checkpoint": str(tmp_path / "checkpoint"),
+        "folder": str(tmp_path / "folder"),
+    }
     examples = EXAMPLE.findall((ROOT / page).read_text(encoding="utf-8"))
     assert examples
     for code, promised in examples:
@@ -42,6 +46,14 @@ def test_the_page_about_lakes_prints_its_output(monkeypatch, tmp_path):
     page = ROOT / "docs" / "howto" / "load-into-a-lake.md"
     environment = session.environment() | {"SPARK_SUBMIT_OPTS": session.QUICK_START}
     runner = PageRunner(page, tmp_path, environment=environment)
+    monkeypatch.chdir(tmp_path)
+    report = runner.run(with_spark=True)
+    assert not report, report
+
+
+def test_the_page_about_writing_prints_its_output(spark, monkeypatch, tmp_path):
+    page = ROOT / "docs" / "howto" / "write-a-topic.md"
+    runner = PageRunner(page, tmp_path)
     monkeypatch.chdir(tmp_path)
     report = runner.run(with_spark=True)
     assert not report, report
