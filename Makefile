@@ -26,6 +26,8 @@ SHELL := bash
 .PRECIOUS: .venv-%/installed .venv-%/compiled .venv-spark%/installed
 MAKEFLAGS += --no-print-directory
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Hundreds of processes import the same modules: Python keeps what it compiled of them.
+unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 # Python compiles what is imported; compiling all that is installed takes longer.

@@ -341,10 +341,10 @@ def check_state(
     """
     write_tree(root, tree)
     try:
-        changeable = list(_check(recorded, root, tree, event))
+        before, changeable = _check(recorded, root, tree, event)
         if CLEAN_SHUTDOWN in tree:  # then no index was rebuilt; now it is
             _contents(root)
-        first, before = read_tree(root), _contents(root)
+        first = read_tree(root)
         after = _contents(root)
         changed = {name for name, _ in first.items() ^ read_tree(root).items()}
     except InvalidStateError:
@@ -352,7 +352,7 @@ def check_state(
     except Exception as error:
         raise InvalidStateError(f"failed to open or read: {error!r}") from error
     require(before == after, "other batches after opening again")
-    changed = {name for name in changed if not name.endswith(tuple(changeable))}
+    changed = {name for name in changed if not name.endswith(changeable)}
     require(not changed, f"files changed by opening again: {changed}")
     starts = {log: expected_at(recorded.marks[log], event).start for log in before}
     return before, starts
@@ -360,16 +360,17 @@ def check_state(
 
 def _check(
     recorded: RecordedManager, root: Path, tree: Tree, event: int
-) -> Iterator[str]:
-    """Check each log; yield suffixes of files that a second opening may change."""
+) -> tuple[Contents, tuple[str, ...]]:
+    """Check each log; return all, and suffixes of files that may change once more."""
     manager = manage_later(root)
+    contents, changeable = {}, set()
     for name, marks in recorded.marks.items():
         expected = expected_at(marks, event)
         log = manager.get(name)
         if log is None:
             require(not expected.forced, f"flushed log {name} is lost")
             continue
-        batches = read_batches(log)
+        contents[name] = batches = read_batches(log)
         bases = {segment.base_offset for segment in log.growing_segments}
         check_batches(batches, expected, bases)
         check_metadata(log, batches, expected.start)
@@ -377,9 +378,10 @@ def _check(
             log.recovery_point <= log.log_end_offset,
             "recovery point above the log end offset",
         )
-        yield from changeable_files(log, batches, expected, tree)
+        changeable.update(changeable_files(log, batches, expected, tree))
     require(not manager.offline, f"offline: {manager.offline}")
     manager.abandon()
+    return contents, tuple(changeable)
 
 
 def _contents(root: Path) -> Contents:
