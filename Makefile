@@ -33,6 +33,9 @@ BIN := .venv/bin
 # Python compiles what is imported; compiling all that is installed takes longer.
 INSTALL := install --quiet --no-compile
 PIP := pip $(INSTALL)
+# PySpark is published as source. Its wheel is nearly all archives of Java, which do not
+# become smaller, and is only installed.
+UNCOMPRESSED := --config-settings=--build-option=--compression=stored
 PYTHON ?= $(shell tests/packaging/pythons.sh | sed -n '1s/^[^ ]* //p')
 OTHERS = $(shell tests/packaging/pythons.sh | awk '$$1 != "'$$($(BIN)/python -c \
 	'import sys; print("%d.%d" % sys.version_info[:2])')'" { print $$1 }')
@@ -57,6 +60,8 @@ MODULES := $(shell find kafkalog pyspark_kafkalog -name '*.py' -o -name '*.pyi' 
 PARSERS := $(wildcard tests/speedups tests/codecs tests/formats tests/messages tests/decoding tests/encoding tests/validation tests/segment tests/indexes)
 CLEANER := tests/cleaner/test_offset_map.py tests/cleaner/test_retention_decision.py
 READERS := tests/dump tests/query/test_corruption.py tests/query/test_scan_golden.py
+# Fewer examples of property tests that the suite has run with all of them.
+BRIEF := --hypothesis-profile=brief
 SECONDS := 600
 PARTS := $(patsubst benchmarks/bench_%.py,%,$(sort $(wildcard benchmarks/bench_*.py)))
 # The sanitizers' own library comes first in a process, and that of C++, which throws.
@@ -82,7 +87,7 @@ compile: .venv/compiled
 	rm -rf .venv build/release
 	"$(PYTHON)" -m venv .venv
 	$(BIN)/$(PIP) $(COMPILERS)
-	$(BIN)/$(PIP) --no-build-isolation --editable '.[dev]'
+	$(BIN)/$(PIP) --no-build-isolation $(UNCOMPRESSED) --editable '.[dev]' pyspark
 	touch $@
 
 # Installing compiles all kernels; from then on, those that changed.
@@ -110,7 +115,7 @@ compile: .venv/compiled
 	rm -rf .venv-spark$*
 	$(BIN)/python -m venv --without-pip .venv-spark$*
 	printf '%s\n' "$(CURDIR)" "$$($(BIN)/$(PACKAGES))" >"$$(.venv-spark$*/bin/$(PACKAGES))/checkout.pth"
-	$(BIN)/pip --python .venv-spark$*/bin/python $(INSTALL) 'pyspark==$*.*' $(JUDGES)
+	$(BIN)/pip --python .venv-spark$*/bin/python $(INSTALL) $(UNCOMPRESSED) 'pyspark==$*.*' $(JUDGES)
 	touch $@
 
 .venv-spark$(JUDGE)/installed: JUDGES = confluent-kafka
@@ -190,7 +195,7 @@ test-interop: .venv/compiled
 test-pythons: .venv/compiled
 	for version in $(OTHERS); do
 		$(MAKE) .venv-$$version/compiled
-		.venv-$$version/bin/python -m pytest -q -n $(JOBS) $(PARSERS)
+		.venv-$$version/bin/python -m pytest -q -n $(JOBS) $(BRIEF) $(PARSERS)
 	done
 
 test-fuzz: .venv/compiled
@@ -201,13 +206,13 @@ fuzz: .venv/compiled
 	$(BIN)/python -m tests.fuzz.run --seconds $(SECONDS) --jobs $(JOBS)
 
 test-sanitize: sanitized
-	cd build/sanitize && $(SANITIZED) tests/speedups tests/fuzz $(CLEANER)
+	cd build/sanitize && $(SANITIZED) $(BRIEF) tests/speedups tests/fuzz $(CLEANER)
 
 sanitize: sanitized
 	cd build/sanitize && $(SANITIZED) $(PARSERS) tests/fuzz tests/campaigns tests/query/test_corruption.py
 
 test-debug: debug
-	cd build/debug && KAFKALOG_DEBUG=1 ../../$(BIN)/python -m pytest -q -n $(JOBS) $(PARSERS) $(READERS) $(CLEANER)
+	cd build/debug && KAFKALOG_DEBUG=1 ../../$(BIN)/python -m pytest -q -n $(JOBS) $(BRIEF) $(PARSERS) $(READERS) $(CLEANER)
 
 lint: .venv/compiled
 	$(BIN)/ruff check

@@ -13,7 +13,7 @@ SANITIZE = os.environ.get("KAFKALOG_SANITIZE") == "1"  # checks every address an
 PACKAGE = Path("kafkalog")
 HEADERS = [str(path) for path in sorted(PACKAGE.rglob("*.h"))]
 # Sanitizers: optimizing takes minutes, and removes some of what they detect.
-LEVEL = ["-O0", "-g1"] if SANITIZE else ["-O1", "-g"] if DEBUG else ["-O3", "-g0"]
+LEVEL = ["-O0", "-g1"] if SANITIZE else ["-O1", "-g1"] if DEBUG else ["-O3", "-g0"]
 COMPILE = ["-Wall", *LEVEL, *os.environ.get("CFLAGS", "").split()]  # the last one wins
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"] * SANITIZE
 CORES = os.cpu_count() or 1

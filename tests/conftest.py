@@ -23,7 +23,9 @@ TREE = "debug" if DEBUG else "sanitize" if SANITIZE else ""
 BOUNDS_CHECK = b"Out of bounds on buffer access (axis %d)"  # only if compiled in
 ADDRESS_CHECK = b"__asan_report_load"  # the same
 
-# The same examples every time; `--hypothesis-profile=search` looks for new ones.
+# The same examples every time; `--hypothesis-profile=search` looks for new ones. A few
+# suffice where the same tests run once more: on another Python, and in builds that
+# check each access to memory.
 settings.register_profile(
     "ci",
     derandomize=True,
@@ -31,6 +33,7 @@ settings.register_profile(
     max_examples=100,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("brief", settings.get_profile("ci"), max_examples=25)
 settings.register_profile("search", deadline=None, max_examples=5_000)
 settings.load_profile("ci")
 

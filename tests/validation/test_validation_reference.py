@@ -173,7 +173,7 @@ def repaired(record, name):
 
 
 @given(data=st.lists(append_bytes(), min_size=1, max_size=3), topic_settings=topics)
-@settings(max_examples=2000)
+@settings(max_examples=20 * settings().max_examples)
 def test_a_leader_treats_any_append_as_kafka_does(data, topic_settings):
     topic = Topic(**topic_settings)
     counter, outcomes, kept = 100, [], []
