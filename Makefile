@@ -84,7 +84,7 @@ compile: .venv/compiled
 
 .venv/installed: $(SETTINGS)
 	command -v "$(PYTHON)" || { echo "needs Python 3.11 to 3.14 with venv and headers" >&2; exit 1; }
-	rm -rf .venv build/release
+	rm -rf .venv build/release build/lib-*
 	"$(PYTHON)" -m venv .venv
 	$(BIN)/$(PIP) $(COMPILERS)
 	$(BIN)/$(PIP) --no-build-isolation $(UNCOMPRESSED) --editable '.[dev]' pyspark
@@ -227,7 +227,8 @@ build: build/packages
 
 build/packages: .venv/compiled $(MODULES) MANIFEST.in README.md LICENSE
 	rm -rf dist
-	$(BIN)/python -m build --no-isolation >build/packages.log 2>&1 || { cat build/packages.log; exit 1; }
+	find build/lib-* -type f ! -name '*.so' -delete
+	$(BIN)/python -m build --no-isolation --sdist --wheel >build/packages.log 2>&1 || { cat build/packages.log; exit 1; }
 	touch $@
 
 # All of it takes about an hour; a part, as bench-java or bench-dump, measures what

@@ -3,6 +3,7 @@
 import os
 from multiprocessing import get_start_method
 from pathlib import Path
+from sysconfig import get_config_var
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
@@ -16,6 +17,8 @@ HEADERS = [str(path) for path in sorted(PACKAGE.rglob("*.h"))]
 LEVEL = ["-O0", "-g1"] if SANITIZE else ["-O1", "-g1"] if DEBUG else ["-O3", "-g0"]
 COMPILE = ["-Wall", *LEVEL, *os.environ.get("CFLAGS", "").split()]  # the last one wins
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"] * SANITIZE
+# One place for all commands, so that a wheel has the kernels of an editable install.
+BUILT = {"build_lib": f"build/lib-{get_config_var('SOABI')}"}
 CORES = os.cpu_count() or 1
 FORKS = get_start_method() == "fork"  # another process would run this file again
 
@@ -31,7 +34,7 @@ extensions = [
 ]
 
 setup(
-    options={"build_ext": {"parallel": CORES}},
+    options={"build": BUILT, "build_ext": {**BUILT, "parallel": CORES}},
     ext_modules=cythonize(
         extensions,
         nthreads=CORES if FORKS else 0,
