@@ -178,19 +178,23 @@ test-spark-slow: .venv/compiled
 	$(NEEDS_JAVA)
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m "spark and slow" tests/spark
 
+# A file's tests stay together, and files begin in the order given, the longest first.
+# Without the second option those with the most tests do, whatever they take.
+IN_ORDER := --dist loadfile --no-loadscope-reorder
+
 # What depends on PySpark's version: its data sources, its functions of Arrow batches, the
 # job. The other tests of tests/spark run on the newest.
-VERSIONED := $(patsubst %,tests/spark/test_%.py,source stream_query golden no_rows faults functions functions_bytes job job_losses workers)
+VERSIONED := $(patsubst %,tests/spark/test_%.py,functions source job faults functions_bytes golden stream_query no_rows job_losses workers)
 
 test-spark-oldest: .venv/compiled
 	$(NEEDS_JAVA)
 	$(MAKE) .venv-spark$(OLDEST)/installed
-	.venv-spark$(OLDEST)/bin/python -m pytest -q -n $(JOBS) --dist loadfile -m "not slow" $(VERSIONED)
+	.venv-spark$(OLDEST)/bin/python -m pytest -q -n $(JOBS) $(IN_ORDER) -m "not slow" $(VERSIONED)
 
 test-interop: .venv/compiled
 	$(NEEDS_BROKER)
 	$(MAKE) .venv-spark$(JUDGE)/installed build/interop/broker/done build/interop/connector/done
-	.venv-spark$(JUDGE)/bin/python -m pytest -q -n $(JOBS) --dist loadfile -m interop tests/interop tests/oracle
+	.venv-spark$(JUDGE)/bin/python -m pytest -q -n $(JOBS) $(IN_ORDER) -m interop tests/oracle tests/interop
 
 test-pythons: .venv/compiled
 	for version in $(OTHERS); do
