@@ -11,7 +11,7 @@ import pytest
 
 import kafkalog
 from kafkalog import errors
-from tests.doc_pages import PAGES, ROOT, PageRunner, name_of, begins_with_spark
+from tests.doc_pages import PAGES, ROOT, PageRunner, begins_with_spark, name_of
 
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 WITHOUT_SPARK = [page for page in PAGES if not begins_with_spark(page)]
