@@ -75,12 +75,11 @@ class Cluster:
 class Submitted:
     """A job that runs as a process of its own, with the Java machine of its driver."""
 
-    def __init__(self, logs, out, *arguments, master):
+    def __init__(self, out, *arguments, master):
         self.out = Path(out)
         settings = [f"--conf={name}={value}" for name, value in SETTINGS.items()]
-        requested = ["--source", str(logs), "--to", "parquet", str(out)]
         self.process = subprocess.Popen(
-            [*JOB, *requested, "--master", master, *settings, *arguments],
+            [*JOB, *map(str, arguments), str(out), "--master", master, *settings],
             env=os.environ | session.environment(),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -88,11 +87,10 @@ class Submitted:
             start_new_session=True,
         )
 
-    def until_written(self, count):
+    def until_written(self, count, pattern="_kafkalog/staging-*/*.staged"):
         """Wait until tasks have written some of the files."""
-        folder = self.out / "_kafkalog"
         until(
-            lambda: len(list(folder.glob("staging-*/*.staged"))) >= count,
+            lambda: len(list(self.out.glob(pattern))) >= count,
             f"{count} files",
             running=lambda: self.process.poll() is None,
         )
@@ -102,11 +100,15 @@ class Submitted:
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.communicate()
 
-    def message(self):
+    def ended(self):
         """Wait for the end; return standard output if the exit code is 0."""
         stdout, stderr = self.process.communicate(timeout=PATIENCE_S)
         assert self.process.returncode == 0, stderr
-        return json.loads(stdout)
+        return stdout
+
+    def message(self):
+        """Wait for the end; return what was printed as JSON."""
+        return json.loads(self.ended())
 
 
 @contextmanager

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import signal
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+import kafkalog
 from tests import golden_data
 from tests.doc_pages import ROOT, PageRunner
 from tests.spark import cluster, lakes, session
@@ -16,6 +19,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 SMALL_TASKS = ("--option", "targetPartitionBytes=3k", "--format", "json")
 SOME_TASKS = 10  # of some 50
+FILES, ROWS = 40, 200
+STAGED = "kafkalog-staged-*"
 
 
 @pytest.fixture(scope="module")
@@ -26,15 +31,13 @@ def spark_cluster(tmp_path_factory):
 
 @pytest.fixture
 def submit(spark_cluster, tmp_path):
-    """Start the job on the cluster, with many small tasks; kill it at the end."""
+    """Start a job on the cluster, with many small tasks; kill it at the end."""
     started = []
 
-    def start():
-        logs = golden_data.logs("k431-clean")
-        arguments = ("--include-headers", *SMALL_TASKS)
-        one = cluster.Submitted(
-            logs, tmp_path / "out", *arguments, master=spark_cluster.url
-        )
+    def start(*arguments):
+        to_parquet = ("--source", golden_data.logs("k431-clean"), "--include-headers")
+        arguments = arguments or (*to_parquet, *SMALL_TASKS, "--to", "parquet")
+        one = cluster.Submitted(tmp_path / "out", *arguments, master=spark_cluster.url)
         started.append(one)
         return one
 
@@ -72,6 +75,46 @@ def test_tasks_of_a_killed_executor_run_on_others(submit, spark_cluster):
     os.kill(victim, signal.SIGKILL)
     cluster.until(lambda: victim not in spark_cluster.executors(), "an executor less")
     check_whole(job.out, job.message())
+
+
+@pytest.fixture
+def lake(tmp_path):
+    """Return the options of a write from files to logs, each of which is a task."""
+    for number in range(FILES):
+        ids = range(number * ROWS, (number + 1) * ROWS)
+        columns = {"key": map(str, ids), "value": ["v" * (id % 999) for id in ids]}
+        table = pa.table({name: list(column) for name, column in columns.items()})
+        (tmp_path / "lake").mkdir(exist_ok=True)
+        pq.write_table(table, tmp_path / "lake" / f"{number}.parquet")
+    sink = ("topic=written", "partitions=3", "batchId=one", "compression.type=lz4")
+    of_spark = "--conf=spark.sql.files.maxPartitionBytes=1000"
+    options = (f"--option={option}" for option in sink)
+    return "--from", "parquet", tmp_path / "lake", *options, of_spark, "--to", "logs"
+
+
+def check_written(logs):
+    """Check that each row of the files is in the logs once, and nothing else."""
+    keys = kafkalog.scan(logs, columns=["key"]).to_arrow()["key"].to_pylist()
+    assert sorted(map(int, keys)) == list(range(FILES * ROWS))
+    assert not kafkalog.verify(logs).problems
+    assert not list(logs.glob(STAGED))
+
+
+def test_rows_of_a_killed_driver_are_written_once_by_the_next(submit, lake):
+    killed = submit(*lake)
+    killed.until_written(SOME_TASKS, STAGED)
+    killed.kill()
+    again = submit(*lake)
+    again.ended()
+    check_written(again.out)
+
+
+def test_rows_of_a_killed_executor_are_written_once(submit, spark_cluster, lake):
+    job = submit(*lake)
+    job.until_written(SOME_TASKS, STAGED)
+    os.kill(spark_cluster.executors()[0], signal.SIGKILL)
+    job.ended()
+    check_written(job.out)
 
 
 def test_the_page_about_clusters_prints_its_output(spark_cluster, tmp_path):

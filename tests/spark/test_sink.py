@@ -67,10 +67,10 @@ def test_a_table_is_read_again_as_it_was_written(spark, tmp_path, options):
     source = spark.read.format("kafkalog").option("includeHeaders", "true")
     found = source.load(str(tmp_path))
     written = df.selectExpr("cast(key as binary) key", *COLUMNS[1:])
-    expected = {row.value: row for row in written.collect()}
+    expected = {bytes(row.value): row for row in written.collect()}
     assert found.count() == 1000
     for row in found.collect():
-        one = expected.pop(row.value)
+        one = expected.pop(bytes(row.value))
         assert (row.key, row.topic, row.headers) == (one.key, one.topic, one.headers)
         assert row.timestamp == one.timestamp
         assert one.partition in (None, row.partition)
