@@ -11,8 +11,8 @@ show how far an interrupted commit has come:
     all, and a transaction marker     the partition is complete
 
 The missing ones are appended in all partitions, or all logs are truncated to where the
-commit began. Batches of another writer after that offset are a conflict: no log is
-changed then.
+commit began. Another writer may append after all batches of the commit. Its batches
+are a conflict where some are missing: no log is changed then.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from kafkalog.formats.batch_headers import (
     BatchHeaders,
     crc_error,
     find_crc_mismatches,
+    have_flag,
     scan_headers,
 )
 from kafkalog.formats.control_keys import ControlRecordType
@@ -59,12 +60,14 @@ COORDINATOR_EPOCH: Final = 0
 class Progress(NamedTuple):
     """How far a commit has come in a partition.
 
-    `offset` is that of the first batch that is missing, and `has_ended` whether the
-    transaction marker is there.
+    `offset` is that of the first batch that is missing, `has_ended` whether the
+    transaction marker is there, and `has_others` whether batches of another writer
+    follow.
     """
 
     offset: int
-    has_ended: bool
+    has_ended: bool = False
+    has_others: bool = False
 
 
 def complete(
@@ -77,7 +80,7 @@ def complete(
     Raises `StagedFileError`, `CommitConflictError`, the error of a rejected append, or
     `OSError`.
     """
-    create_topics(logs, commit)
+    prepare_topics(logs, commit)
     written = {name: logs.open(*name) for name in commit.begins}
     progress = {
         name: find_progress(log, commit, name, directory, disk)
@@ -87,7 +90,8 @@ def complete(
         {
             name: found.offset
             for name, found in progress.items()
-            if not found.has_ended and written[name].log_end_offset > found.offset
+            if not (found.has_ended or found.has_others)
+            and written[name].log_end_offset > found.offset
         }
     )
     for name, log in written.items():
@@ -134,7 +138,9 @@ def check_stored(
     """
     for name in commit.begins:
         if name in logs:
-            find_progress(logs[name], commit, name, directory, disk)
+            found = find_progress(logs[name], commit, name, directory, disk)
+            if found.has_others:
+                raise _conflict(logs[name], found.offset)
 
 
 def find_progress(
@@ -142,41 +148,39 @@ def find_progress(
 ) -> Progress:
     """Compare the batches in a log with those of a commit.
 
-    Raises `CommitConflictError` if the log has other batches after its end before the
-    commit, and `StagedFileError`.
+    Raises `CommitConflictError` if the log has other batches in their place, and
+    `StagedFileError`.
     """
-    begin = offset = commit.begins[name]
+    begin = end = commit.begins[name]
     if log.log_end_offset < begin or log.log_start_offset > begin:
         raise CommitConflictError(
             f"log of offsets {log.log_start_offset} to {log.log_end_offset}, expected "
             f"the offset {begin} of an interrupted commit: {log.path}"
         )
     if log.log_end_offset == begin:
-        return Progress(begin, has_ended=False)
+        return Progress(begin)
     rows = _read_stored(log, begin)
-    marker = _find_marker(rows, commit.producer)
-    rows = rows if marker is None else rows[:-1]
     missing: int | None = None
-    ours = np.zeros(len(rows), np.bool_)
+    ours = _are_markers(rows, commit.producer)
+    has_ended = bool(ours.any())
     for batches in _batches_of(commit, name, directory, disk):
-        ends = offset + np.cumsum(batches.rows["count"])
+        ends = end + np.cumsum(batches.rows["count"])
         starts = ends - batches.rows["count"]
         places = np.searchsorted(rows["base_offset"], starts)
         found = np.isin(starts, rows["base_offset"])
         ours[places[found]] = _are_same(rows[places[found]], batches.rows[found])
         if missing is None and not found.all():
             missing = int(starts[found.argmin()])
-        offset = int(ends[-1])
-    if not ours.all():
-        other = int(rows["base_offset"][ours.argmin()])
-        raise CommitConflictError(
-            f"batch at offset {other} is not of the interrupted commit: {log.path}"
-        )
-    first = offset if missing is None else missing
-    return Progress(first, has_ended=marker == first)
+        end = int(ends[-1])
+    others = rows["base_offset"][~ours]
+    if len(others) and (missing is not None or others[0] < end):
+        raise _conflict(log, int(others[0]))
+    if missing is not None:
+        return Progress(missing)
+    return Progress(end, has_ended, has_others=len(others) > 0)
 
 
-def create_topics(logs: LogManager, commit: OpenCommit) -> None:
+def prepare_topics(logs: LogManager, commit: OpenCommit) -> None:
     """Apply the settings of a commit to its topics, and create those that are new."""
     if commit.settings:
         for topic in sorted({topic for topic, _ in commit.begins}):
@@ -204,14 +208,21 @@ def _read_stored(log: WritableLog, begin: int) -> BatchHeaders:
     return np.concatenate(parts)
 
 
-def _find_marker(rows: BatchHeaders, producer: Producer | None) -> int | None:
-    """Return the offset of a producer's marker, which is last in `rows` if at all."""
-    if producer is None or not len(rows):
-        return None
-    last = rows[-1]
-    is_control = bool(last["attributes"] & CONTROL_FLAG)
-    is_ours = (last["producer_id"], last["producer_epoch"]) == producer
-    return int(last["base_offset"]) if is_control and is_ours else None
+def _are_markers(
+    rows: BatchHeaders, producer: Producer | None
+) -> npt.NDArray[np.bool_]:
+    """Return which batches are the transaction marker of a producer's epoch."""
+    if producer is None:
+        return np.zeros(len(rows), np.bool_)
+    is_ours = rows["producer_id"] == producer.producer_id
+    is_ours &= rows["producer_epoch"] == producer.epoch
+    return have_flag(rows, CONTROL_FLAG) & is_ours
+
+
+def _conflict(log: WritableLog, offset: int) -> CommitConflictError:
+    return CommitConflictError(
+        f"batch at offset {offset} is not of the interrupted commit: {log.path}"
+    )
 
 
 def _batches_of(

@@ -26,6 +26,7 @@ from kafkalog.config import BrokerConfig
 from kafkalog.errors import (
     CommitConflictError,
     ConfigError,
+    CorruptRecordError,
     InvalidAppendError,
     KafkaLogError,
     LogClosedError,
@@ -236,7 +237,7 @@ class LogCommitter:
             return
         try:
             commit_steps.complete(logs, commit, self.directory, self.disk)
-        except (StagedFileError, InvalidAppendError) as error:
+        except (StagedFileError, InvalidAppendError, CorruptRecordError) as error:
             self._undo(logs, journal, commit)
             LOGGER.warning(
                 "undid an interrupted commit of %s: %s", commit.identity, error

@@ -235,19 +235,55 @@ def test_an_interrupted_commit_whose_files_are_gone_is_a_conflict_if_some_is_wri
     assert values(tmp_path) == before
 
 
-def test_batches_of_somebody_else_after_an_interrupted_commit_are_a_conflict(
+@pytest.mark.parametrize("visibility", ["record", "transaction"])
+@pytest.mark.parametrize("step", ["_flush", "_commit_marker"])
+def test_batches_of_another_writer_may_follow_all_batches_of_an_interrupted_commit(
+    tmp_path, monkeypatch, visibility, step
+):
+    if (visibility, step) == ("record", "_commit_marker"):
+        step = "_flush"
+    interrupt(tmp_path, monkeypatch, step=step, visibility=visibility)
+    with kafkalog.open(tmp_path / "orders-0", "a") as log:
+        log.append(build([b"foreign"]))
+    assert commit(tmp_path).is_replay
+    expected = flat()
+    expected["orders", 0].append(b"foreign")
+    check_whole(tmp_path, expected)
+    assert values(tmp_path, "read_committed") == expected
+
+
+def test_batches_of_another_writer_after_a_part_of_a_commit_are_a_conflict(
     tmp_path, monkeypatch
 ):
     interrupt(tmp_path, monkeypatch)
     with kafkalog.open(tmp_path / "orders-0", "a") as log:
+        log.truncate_to(3)
         log.append(build([b"foreign"]))
     before = values(tmp_path)
-    with pytest.raises(CommitConflictError, match="offset 5 is not of the") as raised:
+    with pytest.raises(CommitConflictError, match="offset 3 is not of the") as raised:
         commit(tmp_path, SECOND)
     assert JOURNAL in raised.value.__notes__[0]
     assert values(tmp_path) == before
     (tmp_path / JOURNAL).unlink()
     assert not commit(tmp_path, SECOND, MORE).is_replay
+
+
+def test_batches_of_another_writer_are_not_truncated_with_a_commit_that_is_undone(
+    tmp_path, monkeypatch
+):
+    interrupt(tmp_path, monkeypatch)
+    with kafkalog.open(tmp_path / "orders-0", "a") as log:
+        log.append(build([b"foreign"]))
+    with kafkalog.open(tmp_path / "orders-2", "a") as log:
+        log.truncate_to(0)
+    before = values(tmp_path)
+    [path] = tmp_path.glob("kafkalog-staged-*-2")
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(CommitConflictError, match="offset 5 is not of the"):
+        commit(tmp_path, SECOND)
+    assert values(tmp_path) == before
 
 
 def test_another_batch_in_the_place_of_an_interrupted_one_is_a_conflict(
