@@ -216,7 +216,8 @@ def _are_markers(
         return np.zeros(len(rows), np.bool_)
     is_ours = rows["producer_id"] == producer.producer_id
     is_ours &= rows["producer_epoch"] == producer.epoch
-    return have_flag(rows, CONTROL_FLAG) & is_ours
+    are: npt.NDArray[np.bool_] = have_flag(rows, CONTROL_FLAG) & is_ours
+    return are
 
 
 def _conflict(log: WritableLog, offset: int) -> CommitConflictError:
