@@ -92,21 +92,29 @@ cdef inline void pad(
     memcpy(block + size, padding, BLOCK)
 
 
-cdef inline void hash_short(ShortKeys* keys, Hashes* out, int path) noexcept nogil:
+cdef inline void hash_short(
+    ShortKeys* keys, Hashes* out, int path, const Table* table
+) noexcept nogil:
     # With fewer keys than lanes, the other lanes hash what their blocks have.
     cdef uint8_t hashed[LANES][MD5_SIZE]
     cdef int i
     md5_short(path, keys.blocks, keys.sizes, keys.longest, hashed)
     for i in range(keys.count):
         memcpy(out.hashes[keys.places[i]], hashed[i], MD5_SIZE)
+        if table != NULL:
+            choose_slot(out, keys.places[i], 0, table)
     keys.count = keys.longest = 0
 
 
 cdef int hash_step(
-    const Bytes* keys, Py_ssize_t first, Py_ssize_t end, int path, Hashes* out
+    const Bytes* keys, Py_ssize_t first, Py_ssize_t end, int path, Hashes* out,
+    const Table* table
 ) noexcept nogil:
     # Hash the keys from row `first` on, at most STEP rows. Returns -1 if a key is
     # outside the data.
+    #
+    # The first slot to try is chosen here, unless `table` is NULL: it is read from
+    # memory while the following keys are hashed.
     cdef ShortKeys short_keys
     cdef int64_t start
     cdef int32_t size
@@ -123,6 +131,8 @@ cdef int hash_step(
         out.rows[out.count] = row
         if size > SHORT:
             md5(keys.data + start, size, out.hashes[out.count])
+            if table != NULL:
+                choose_slot(out, out.count, 0, table)
         else:
             short_keys.places[short_keys.count] = out.count
             short_keys.sizes[short_keys.count] = size
@@ -133,10 +143,10 @@ cdef int hash_step(
             short_keys.longest = max(short_keys.longest, size)
             short_keys.count += 1
             if short_keys.count == LANES:
-                hash_short(&short_keys, out, path)
+                hash_short(&short_keys, out, path, table)
         out.count += 1
     if short_keys.count:
-        hash_short(&short_keys, out, path)
+        hash_short(&short_keys, out, path, table)
     return 0
 
 
@@ -178,7 +188,6 @@ cdef int64_t find_slots(Hashes* step, const Table* table, bint takes) noexcept n
     cdef uint64_t slot[3]
     for i in range(count):
         waiting[i] = i
-        choose_slot(step, i, 0, table)
     while count and attempt < 3 * <int64_t>table.count + MD5_SIZE:
         attempt += 1
         left = 0
@@ -274,7 +283,7 @@ def hash_keys(keys not None, int path, uint8_t[:, ::1] out not None):
     with nogil:
         out[:of.rows] = 0
         while row < of.rows:
-            if hash_step(&of, row, of.rows, path, &step) < 0:
+            if hash_step(&of, row, of.rows, path, &step, NULL) < 0:
                 break
             for i in range(step.count):
                 memcpy(&out[step.rows[i], 0], step.hashes[i], MD5_SIZE)
@@ -313,7 +322,7 @@ def put_offsets(
         while row < of.rows and row >= 0 and entries < most:
             # Even if all keys of a step are new, they fit.
             next_row = min(row + min(<int64_t>STEP, most - entries), of.rows)
-            if hash_step(&of, row, next_row, best_path, &step) < 0:
+            if hash_step(&of, row, next_row, best_path, &step, &table) < 0:
                 row = -1
                 break
             entries += find_slots(&step, &table, True)
@@ -345,7 +354,7 @@ def find_offsets(
     with nogil:
         out[:of.rows] = -1
         while row < of.rows:
-            if hash_step(&of, row, of.rows, best_path, &step) < 0:
+            if hash_step(&of, row, of.rows, best_path, &step, &table) < 0:
                 break
             find_slots(&step, &table, False)
             for i in range(step.count):
