@@ -40,7 +40,7 @@ from kafkalog.formats.layout import CONTROL_FLAG
 from kafkalog.segment.file_batches import Window
 from kafkalog.segment.growing_segment import GrowingSegment
 
-LEAST_CHUNK_BYTES: Final = 1 << 21
+LEAST_CHUNK_BYTES: Final = 3 << 20
 """Minimum size of the read buffer, even if the I/O buffers are smaller."""
 
 Check = Callable[[], None]
