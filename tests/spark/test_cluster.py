@@ -100,21 +100,18 @@ def check_written(logs):
     assert not list(logs.glob(STAGED))
 
 
-def test_rows_of_a_killed_driver_are_written_once_by_the_next(submit, lake):
+def test_rows_of_a_killed_driver_and_executor_are_written_once(
+    submit, spark_cluster, lake
+):
     killed = submit(*lake)
     killed.until_written(SOME_TASKS, STAGED)
     killed.kill()
+    staged = len(list(killed.out.glob(STAGED)))
     again = submit(*lake)
+    again.until_written(staged + SOME_TASKS, STAGED)
+    os.kill(spark_cluster.executors()[0], signal.SIGKILL)
     again.ended()
     check_written(again.out)
-
-
-def test_rows_of_a_killed_executor_are_written_once(submit, spark_cluster, lake):
-    job = submit(*lake)
-    job.until_written(SOME_TASKS, STAGED)
-    os.kill(spark_cluster.executors()[0], signal.SIGKILL)
-    job.ended()
-    check_written(job.out)
 
 
 def test_the_page_about_clusters_prints_its_output(spark_cluster, tmp_path):

@@ -18,6 +18,7 @@ from kafkalog.spark.sink.input_columns import check_columns
 from kafkalog.spark.sink.partitioner import Partitioner
 from kafkalog.spark.sink.task_encoder import TaskEncoder
 from kafkalog.spark.sink.write_options import SinkOptions
+from tests.query.test_memory import measured
 from tests.speedups.test_murmur2 import murmur2
 
 IDENTITY = CommitIdentity("batch:1")
@@ -240,3 +241,40 @@ def test_columns_that_are_not_written_are_ignored():
 def test_nothing_is_left_of_a_task_that_writes_no_rows(tmp_path):
     assert write(tmp_path / "logs", [batch_of([])]) == {}
     assert Path(tmp_path / "logs").is_dir()
+
+
+PEAK_OF_A_TASK = """
+import tempfile
+import numpy as np
+import pyarrow as pa
+from pathlib import Path
+from kafkalog.sink.staging import CommitIdentity, StagingWriter
+from kafkalog.spark.sink.partitioner import Partitioner
+from kafkalog.spark.sink.task_encoder import TaskEncoder
+from kafkalog.spark.sink.write_options import SinkOptions
+
+rows, partitions = 10_000, int(sys.argv[1])
+keys = pa.array([b"%016d" % row for row in range(rows)])
+values = pa.array([b"v" * 100] * rows)
+batch = pa.RecordBatch.from_arrays([keys, values], ["key", "value"])
+root = Path(tempfile.mkdtemp())
+options = SinkOptions(path=root, topic="t", partitions=partitions, codec="lz4")
+for millions in (1, 1, 10):
+    partitioner = Partitioner({}, partitions, options.batch_bytes, 0)
+    reset()
+    before = peak()
+    with StagingWriter(root, CommitIdentity("q"), 0, 0) as staging:
+        encoder = TaskEncoder(options, partitioner, staging)
+        for _ in range(millions * 100):
+            encoder.add(batch)
+        encoder.flush()
+    print(peak() - before)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("partitions", [1, 100])
+def test_memory_of_a_task_does_not_grow_with_its_rows(partitions):
+    _, few, many = measured(PEAK_OF_A_TASK, partitions)
+    assert many < 100
+    assert many < few + 20
