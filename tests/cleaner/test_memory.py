@@ -10,7 +10,7 @@ from tests.query.test_memory import MIB, measured
 pytestmark = pytest.mark.slow
 
 BUFFER_MIB = 16
-FIXED_MIB = 36
+FIXED_MIB = 40
 KEYS = 900_000
 CHUNK = 20_000
 VALUE_BYTES = 100
