@@ -68,7 +68,10 @@ class TaskEncoder:
     ) -> Iterator[tuple[str, int, RecordColumns]]:
         """Yield the records of each partition, in their order."""
         partitions = self._partitioner.assign(rows)
-        group = rows.topic.astype(np.int64) << 32 | partitions
+        count = int(partitions.max()) + 1
+        group = rows.topic.astype(np.int64) * count + partitions
+        if group.max() < 1 << 16:  # NumPy sorts 16 bits in linear time
+            group = group.astype(np.uint16)
         order = np.argsort(group, kind="stable")
         group = group[order]
         starts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
@@ -76,7 +79,7 @@ class TaskEncoder:
             records = rows.records
             if len(starts) > 1:
                 records = records.take(order[start:end])
-            code, partition = divmod(int(group[start]), 1 << 32)
+            code, partition = divmod(int(group[start]), count)
             yield rows.topics[code], partition, records
 
     def _encode(self, topic: str, records: RecordColumns) -> list[memoryview]:
