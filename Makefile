@@ -63,6 +63,8 @@ READERS := tests/dump tests/query/test_corruption.py tests/query/test_scan_golde
 # Fewer examples of property tests that the suite has run with all of them.
 BRIEF := --hypothesis-profile=brief
 SECONDS := 600
+# Those beside Spark's own Kafka source and sink, with a broker.
+WITH_CONNECTOR := bench-spark_kafka bench-spark_sink
 PARTS := $(patsubst benchmarks/bench_%.py,%,$(sort $(wildcard benchmarks/bench_*.py)))
 # The sanitizers' own library comes first in a process, and that of C++, which throws.
 SANITIZED = KAFKALOG_SANITIZE=1 PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
@@ -252,7 +254,7 @@ test ! -s build/measured/$@.json || $(BIN)/python benchmarks/results.py build/me
 $(BIN)/python benchmarks/page.py benchmarks/results.json docs/performance.md
 endef
 
-$(filter-out bench-spark_kafka,$(PARTS:%=bench-%)): bench-%: .venv/measuring
+$(filter-out $(WITH_CONNECTOR),$(PARTS:%=bench-%)): bench-%: .venv/measuring
 	mkdir -p build/measured
 	rm -f build/measured/$@.json
 	$(BIN)/python -m pytest benchmarks/bench_$*.py --benchmark-json=build/measured/$@.json
@@ -271,12 +273,12 @@ kafka-classes:
 	done
 	touch $@
 
-bench-spark_kafka: .venv/measuring
+$(WITH_CONNECTOR): bench-%: .venv/measuring
 	$(NEEDS_BROKER)
 	$(MAKE) .venv-spark$(JUDGE)/installed build/interop/broker/done build/interop/connector/done
 	mkdir -p build/measured
 	rm -f build/measured/$@.json
-	.venv-spark$(JUDGE)/bin/python -m pytest benchmarks/bench_spark_kafka.py --benchmark-json=build/measured/$@.json
+	.venv-spark$(JUDGE)/bin/python -m pytest benchmarks/bench_$*.py --benchmark-json=build/measured/$@.json
 	$(TELL)
 
 docs: .venv/documented
