@@ -7,11 +7,9 @@ ones; ours reads the broker's log directory. Processor seconds include the broke
 """
 
 import pytest
-from spark_rounds import SETTINGS, SHAPE, SIZE, compare, noop, write_log
+from spark_rounds import SHAPE, SIZE, compare, noop, write_log
 
-from tests.interop.broker import JARS, Broker
 from tests.interop.fill import Topics
-from tests.spark import session
 
 PARTITIONS, TIMES = 4, 18
 BATCH_BYTES = 16 * 1024
@@ -27,42 +25,20 @@ WAYS = {"default": {}, "tuned": TUNED}
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("spark")
-
-
-@pytest.fixture(scope="module")
-def spark(folder):
-    if lacks := session.missing():
-        pytest.skip(f"spark-kafka cannot be measured: {lacks}")
-    jars = ",".join(map(str, sorted((JARS / "connector").glob("*.jar"))))
-    running = session.start(folder, java_options="", spark_jars=jars, **SETTINGS)
-    yield running
-    running.stop()
-
-
-@pytest.fixture(scope="module")
-def broker(folder):
-    running = Broker(folder, java_options="").start()
-    yield running
-    running.stop()
-
-
-@pytest.fixture(scope="module")
-def topic(spark, broker, folder):
+def topic(spark_with_kafka, broker, spark_folder):
     """Write the rows to a topic with Spark, once a codec; return name and count."""
     made = {}
 
     def make(codec):
         if codec not in made:
-            logs = folder / "source" / codec
+            logs = spark_folder / "source" / codec
             for partition in range(PARTITIONS):
                 times = (TIMES + partition) // PARTITIONS
                 write_log(logs / f"rows-{partition}", codec, times, SEGMENT_BYTES)
             name = f"rows.{codec}"
             with Topics(broker) as topics:
                 topics.create(name, PARTITIONS)
-            frame = spark.read.format("kafkalog").load(str(logs))
+            frame = spark_with_kafka.read.format("kafkalog").load(str(logs))
             written = frame.select("key", "value", "partition").write.format("kafka")
             written.options(**writing(broker, name, codec)).save()
             made[codec] = name, frame.count()
@@ -98,15 +74,15 @@ CODECS = pytest.mark.parametrize(
 @pytest.mark.parametrize("way", WAYS)
 @CODECS
 def bench_spark_reads_broker_data(
-    benchmark, spark, broker, topic, shape, size, codec, way
+    benchmark, spark_with_kafka, broker, topic, shape, size, codec, way
 ):
     name, count = topic(codec)
-    assert ours(spark.read, broker, name).count() == count
-    assert theirs(spark.read, broker, name, way).count() == count
-    benchmark.pedantic(noop, (ours(spark.read, broker, name),))
+    assert ours(spark_with_kafka.read, broker, name).count() == count
+    assert theirs(spark_with_kafka.read, broker, name, way).count() == count
+    benchmark.pedantic(noop, (ours(spark_with_kafka.read, broker, name),))
     benchmark.extra_info |= compare(
-        lambda: noop(ours(spark.read, broker, name)),
-        lambda: noop(theirs(spark.read, broker, name, way)),
+        lambda: noop(ours(spark_with_kafka.read, broker, name)),
+        lambda: noop(theirs(spark_with_kafka.read, broker, name, way)),
         peer="spark-kafka",
         of=count,
     )
@@ -114,12 +90,12 @@ def bench_spark_reads_broker_data(
 
 @CODECS
 def bench_spark_catches_up_with_a_stream(
-    benchmark, spark, broker, topic, tmp_path_factory, shape, size, codec
+    benchmark, spark_with_kafka, broker, topic, tmp_path_factory, shape, size, codec
 ):
     name, count = topic(codec)
 
     def catch_up(make, *more):
-        reader = spark.readStream.option("startingOffsets", "earliest")
+        reader = spark_with_kafka.readStream.option("startingOffsets", "earliest")
         stream = make(reader, broker, name, *more).writeStream.format("noop")
         checkpoint = str(tmp_path_factory.mktemp("checkpoint"))
         stream = stream.option("checkpointLocation", checkpoint)

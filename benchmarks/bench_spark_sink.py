@@ -11,11 +11,9 @@ from shutil import rmtree
 from uuid import uuid4
 
 import pytest
-from spark_rounds import SETTINGS, SHAPE, SIZE, compare, write_log
+from spark_rounds import SHAPE, SIZE, compare, write_log
 
-from tests.interop.broker import JARS, Broker
 from tests.interop.fill import Topics
-from tests.spark import session
 
 TOPIC = "rows"
 PARTITIONS, TIMES = 4, 18
@@ -25,37 +23,17 @@ WAYS = {"default": {}, "tuned": {"kafka.linger.ms": "100"}}
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("spark")
-
-
-@pytest.fixture(scope="module")
-def spark(folder):
-    if lacks := session.missing():
-        pytest.skip(f"spark-kafka cannot be measured: {lacks}")
-    jars = ",".join(map(str, sorted((JARS / "connector").glob("*.jar"))))
-    running = session.start(folder, java_options="", spark_jars=jars, **SETTINGS)
-    yield running
-    running.stop()
-
-
-@pytest.fixture(scope="module")
-def broker(folder):
-    running = Broker(folder, java_options="").start()
-    yield running
-    running.stop()
-
-
-@pytest.fixture(scope="module")
-def rows(spark, folder):
+def rows(spark_with_kafka, spark_folder):
     """Return the rows as Parquet, and their number."""
     for partition in range(PARTITIONS):
         times = (TIMES + partition) // PARTITIONS
-        write_log(folder / f"source/rows-{partition}", "none", times, SEGMENT_BYTES)
-    frame = spark.read.format("kafkalog").load(str(folder / "source"))
-    frame.select("value", "timestamp").write.parquet(str(folder / "rows.parquet"))
-    rmtree(folder / "source")
-    frame = spark.read.parquet(str(folder / "rows.parquet"))
+        write_log(
+            spark_folder / f"source/rows-{partition}", "none", times, SEGMENT_BYTES
+        )
+    frame = spark_with_kafka.read.format("kafkalog").load(str(spark_folder / "source"))
+    frame.select("value", "timestamp").write.parquet(str(spark_folder / "rows.parquet"))
+    rmtree(spark_folder / "source")
+    frame = spark_with_kafka.read.parquet(str(spark_folder / "rows.parquet"))
     return frame, frame.count()
 
 
@@ -95,12 +73,14 @@ class Sinks:
 @pytest.mark.parametrize(
     ("shape", "size", "codec"), [(SHAPE, SIZE, "none"), (SHAPE, SIZE, "zstd")]
 )
-def bench_spark_writes(benchmark, spark, broker, folder, rows, way, shape, size, codec):
+def bench_spark_writes(
+    benchmark, spark_with_kafka, broker, spark_folder, rows, way, shape, size, codec
+):
     frame, count = rows
-    sinks = Sinks(frame, broker, folder / "ours", codec, way)
+    sinks = Sinks(frame, broker, spark_folder / "ours", codec, way)
 
     def written(logs, topic):
-        reader = spark.read.format("kafkalog").option("subscribe", topic)
+        reader = spark_with_kafka.read.format("kafkalog").option("subscribe", topic)
         return reader.schema("offset bigint").load(str(logs)).count()
 
     benchmark.pedantic(sinks.ours)

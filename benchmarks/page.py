@@ -25,7 +25,7 @@ PEERS: Final = {
     "java-iterate": "Kafka's Java classes, record by record",
     "kafka-dump-log": "kafka-dump-log",
     "kafka-engine": "Kafka's storage engine",
-    "spark-kafka": "Spark's Kafka source",
+    "spark-kafka": "Spark's Kafka source and sink",
     "spark-parquet": "Spark's Parquet source",
     "numpy": "NumPy",
     "limit": "lower bound",
@@ -48,6 +48,7 @@ MEASUREMENTS: Final = {
     "spark_counts_rows": "count on Spark",
     "spark_reads_all_columns": "read on Spark",
     "spark_reads_broker_data": "read on Spark, batch",
+    "spark_writes": "write on Spark",
     "two_threads": "read with two threads",
 }
 """Labels of benchmarks; others are labelled with their name."""
