@@ -13,8 +13,8 @@ from kafkalog.errors import ConfigError
 T = TypeVar("T")
 D = TypeVar("D")
 
-SPARK_OPTIONS: Final = {"checkpointlocation"}
-"""Options that Spark passes on to every source and sink."""
+SPARK_OPTIONS: Final = {"checkpointlocation", "queryname"}
+"""Options of a query that Spark passes on to its source or sink."""
 
 
 class OptionReader:

@@ -34,6 +34,7 @@ def test_names_are_those_of_spark_and_kafka_in_any_case():
         buffer__memory="1000",
         topic__segment__bytes="1048576",
         checkpointLocation="/checkpoint",
+        queryName="to logs",
     )
     assert options == SinkOptions(
         path=Path("/logs"),
