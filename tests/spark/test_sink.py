@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from itertools import count
 from pathlib import Path
 
@@ -264,12 +263,12 @@ def test_a_task_that_fails_once_leaves_no_staged_file(spark, tmp_path):
 
 def test_a_conflict_is_raised_with_its_remedy(spark, tmp_path):
     from kafkalog.sink.journal import Journal, OpenCommit
-    from kafkalog.sink.staging import CommitIdentity
+    from kafkalog.sink.staging import CommitIdentity, StagedFile
 
     write(table(spark, 10), tmp_path)
-    [*_] = read(tmp_path)
+    lost = StagedFile("kafkalog-staged-lost", "odd", 0, 70, 1, 1)
     commit = OpenCommit(
-        identity=CommitIdentity("batch:other"), files=(), begins={("odd", 0): 0}
+        identity=CommitIdentity("batch:other"), files=(lost,), begins={("odd", 0): 0}
     )
     Journal(tmp_path).begin(commit)
     with kafkalog.open(tmp_path / "odd-0", "a") as log:
@@ -277,4 +276,3 @@ def test_a_conflict_is_raised_with_its_remedy(spark, tmp_path):
     with pytest.raises(Exception, match=CommitConflictError.__name__) as raised:
         write(table(spark, 10), tmp_path)
     assert "kafkalog-journal" in str(raised.value)
-    shutil.rmtree(tmp_path)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import time
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,7 +19,9 @@ from kafkalog.sink.staging import CommitIdentity, StagingWriter
 from kafkalog.spark.sink.input_columns import check_columns
 from kafkalog.spark.sink.partitioner import Partitioner
 from kafkalog.spark.sink.task_encoder import TaskEncoder
-from kafkalog.spark.sink.write_options import SinkOptions
+from kafkalog.spark.sink.write_options import SinkOptions, parse_sink_options
+from kafkalog.spark.sink.writers import batches_of_rows
+from kafkalog.storage.store_options import Hidden
 from tests.query.test_memory import measured
 from tests.speedups.test_murmur2 import murmur2
 
@@ -241,6 +245,35 @@ def test_columns_that_are_not_written_are_ignored():
 def test_nothing_is_left_of_a_task_that_writes_no_rows(tmp_path):
     assert write(tmp_path / "logs", [batch_of([])]) == {}
     assert Path(tmp_path / "logs").is_dir()
+
+
+def test_rows_of_spark_4_0_have_their_local_times_in_utc(monkeypatch):
+    types = pytest.importorskip("pyspark.sql.types")
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    schema = types.StructType(
+        [
+            types.StructField("value", types.BinaryType()),
+            types.StructField("timestamp", types.TimestampType()),
+        ]
+    )
+    local = datetime.fromtimestamp(1_700_000_000)
+    rows = [
+        types.Row(value=b"v", timestamp=local),
+        types.Row(value=b"", timestamp=None),
+    ]
+    [batch] = batches_of_rows(iter(rows), schema)
+    monkeypatch.undo()
+    time.tzset()
+    times = batch.column("timestamp").cast(pa.int64()).to_pylist()
+    assert times == [1_700_000_000_000_000, None]
+
+
+def test_an_invalid_topic_of_an_option_is_shown(tmp_path):
+    options = {"path": Hidden(str(tmp_path)), "topic": Hidden("a b")}
+    topic = parse_sink_options(options).topic
+    with pytest.raises(ConfigError, match="topic 'a b', expected"):
+        Partitioner({}, 1, 0, 0).partitions_of(topic)
 
 
 PEAK_OF_A_TASK = """

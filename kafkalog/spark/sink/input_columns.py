@@ -35,6 +35,16 @@ TYPES: Final = {
 }
 """The columns written, and their types in Spark."""
 
+ARROW_TYPES: Final = {
+    "string": pa.string(),
+    "binary": pa.binary(),
+    HEADERS: pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+    "int": pa.int32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "void": pa.null(),
+}
+"""The types of Arrow that Spark has for them."""
+
 NO_PARTITION: Final = -1
 """The partition of a row without one."""
 

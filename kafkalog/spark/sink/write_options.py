@@ -143,7 +143,7 @@ def _parse_path(text: str) -> Path:
 def _parse_topic(text: str) -> str:
     if not text:
         raise ConfigError("expected a topic, got none")
-    return text
+    return str(text)  # shown in errors
 
 
 def _parse_batch_id(text: str) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
@@ -19,7 +20,7 @@ from kafkalog.errors import ConfigError, KafkaLogError
 from kafkalog.export.optional_packages import require
 from kafkalog.sink.log_commit import abandon_staged, commit_staged
 from kafkalog.sink.staging import CommitIdentity, StagedFile, StagingWriter
-from kafkalog.spark.sink.input_columns import check_columns
+from kafkalog.spark.sink.input_columns import ARROW_TYPES, TYPES, check_columns
 from kafkalog.spark.sink.partitioner import Partitioner
 from kafkalog.spark.sink.task_encoder import TaskEncoder
 from kafkalog.spark.sink.write_options import SinkOptions
@@ -128,13 +129,17 @@ class KafkaLogStreamWriter(STREAM_WRITER):  # type: ignore[misc]
 
 
 def batches_of_rows(rows: Iterator[Any], schema: Any) -> Iterator[pa.RecordBatch]:
-    """Yield rows as Arrow batches."""
-    to_arrow_schema = require("pyspark.sql.pandas.types", "spark").to_arrow_schema
-    arrow_schema = to_arrow_schema(schema)
-    names = arrow_schema.names
+    """Yield rows as Arrow batches. Spark passes times as local ones, without a zone."""
+    types = {field.name: field.dataType.simpleString() for field in schema.fields}
+    arrow_schema = pa.schema(
+        [(name, ARROW_TYPES[types[name]]) for name in types.keys() & TYPES.keys()]
+    )
     collected: list[dict[str, Any]] = []
     for row in rows:
-        collected.append(dict(zip(names, row, strict=True)))
+        cells = dict(zip(types, row, strict=True))
+        if isinstance(cells.get("timestamp"), datetime):
+            cells["timestamp"] = cells["timestamp"].astimezone(UTC)
+        collected.append(cells)
         if len(collected) == ROWS_AT_A_TIME:
             yield pa.RecordBatch.from_pylist(collected, arrow_schema)
             collected = []
