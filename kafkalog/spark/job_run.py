@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 import kafkalog
 from kafkalog import errors
-from kafkalog.errors import ConfigError, KafkaLogError, LocatedError
+from kafkalog.errors import ConfigError, KafkaLogError, LocatedError, LogLockedError
 from kafkalog.export.file_export import check_target
 from kafkalog.export.optional_packages import require
 from kafkalog.spark.job_output import FOLDER, JobOutput, Manifest, locked
@@ -277,6 +277,6 @@ def error_from_spark(text: str) -> Exception:
     kind: Any = getattr(errors, name, None) or getattr(builtins, name, RuntimeError)
     if not issubclass(kind, (KafkaLogError, OSError)):
         return RuntimeError(f"{name}: {message}")
-    one_line = issubclass(kind, (LocatedError, ConfigError, OSError))
+    one_line = issubclass(kind, (LocatedError, ConfigError, LogLockedError, OSError))
     raised: Exception = kind(message) if one_line else KafkaLogError(message)
     return raised

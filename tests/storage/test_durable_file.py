@@ -220,6 +220,7 @@ def test_no_descriptor_is_left_open_by_a_failure(tmp_path, monkeypatch):
 def test_a_test_disk_can_override_every_change():
     composed = {
         "create_if_missing",
+        "make_directories",
         "remove_if_there",
         "replace",
         "sync_path",
