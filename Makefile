@@ -184,9 +184,9 @@ test-spark-slow: .venv/compiled
 # Without the second option those with the most tests do, whatever they take.
 IN_ORDER := --dist loadfile --no-loadscope-reorder
 
-# What depends on PySpark's version: its data sources, its functions of Arrow batches, the
-# job. The other tests of tests/spark run on the newest.
-VERSIONED := $(patsubst %,tests/spark/test_%.py,functions source job faults functions_bytes golden stream_query no_rows job_losses workers)
+# What depends on PySpark's version: its data sources and sinks, its functions of Arrow
+# batches, the job. The other tests of tests/spark run on the newest.
+VERSIONED := $(patsubst %,tests/spark/test_%.py,functions source job sink faults functions_bytes golden stream_query no_rows job_losses workers)
 
 test-spark-oldest: .venv/compiled
 	$(NEEDS_JAVA)
