@@ -17,8 +17,10 @@ are a conflict where some are missing: no log is changed then.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -51,6 +53,7 @@ from kafkalog.sink.staging import StagedBatches, read_staged
 from kafkalog.storage.durable_file import Disk
 
 READ_BYTES: Final = 8 << 20
+THREADS: Final = "kafkalog-commit"
 TRANSACTION_VERSION: Final = 1
 """With it, a marker has the epoch of the batches that it ends."""
 
@@ -75,6 +78,9 @@ def complete(
 ) -> dict[Name, tuple[int, int]]:
     """Append what is missing of a commit, and force it to disk.
 
+    Threads named ``kafkalog-commit``, one for each processor, append to the partitions;
+    all have ended when this returns.
+
     Returns the first offset of each partition, and the one after the last.
 
     Raises `StagedFileError`, `CommitConflictError`, the error of a rejected append, or
@@ -94,10 +100,16 @@ def complete(
             and written[name].log_end_offset > found.offset
         }
     )
-    for name, log in written.items():
+
+    def append(name: Name) -> None:
         batches = _batches_of(commit, name, directory, disk)
-        _append_from(log, progress[name].offset, commit.begins[name], batches)
-    _flush(written.values())
+        first, begin = progress[name].offset, commit.begins[name]
+        _append_from(written[name], first, begin, batches)
+        written[name].flush(include_active=True)
+
+    with ThreadPoolExecutor(os.cpu_count(), THREADS) as threads:
+        for call in [threads.submit(append, name) for name in written]:
+            call.result()
     if commit.producer is not None:
         marker = _commit_marker(commit.producer)
         for name, log in written.items():

@@ -80,6 +80,9 @@ def commit_staged(
 ) -> CommitResult:
     """Append staged files to the logs of a directory, all of them or none.
 
+    Threads named ``kafkalog-commit``, one for each processor, append to the partitions,
+    and have ended when this returns, like the threads of the `LogManager` it opens.
+
     Parameters
     ----------
     directory : Path

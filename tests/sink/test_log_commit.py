@@ -43,14 +43,14 @@ def commit(root, identity=FIRST, rows=ROWS, **options):
     )
 
 
-def interrupt(root, monkeypatch, identity=FIRST, rows=ROWS, step="_flush", **options):
-    """Commit, and end the process in a step of `complete`."""
+def interrupt(root, monkeypatch, identity=FIRST, rows=ROWS, step="end", **options):
+    """Commit, and end the process in a step of `complete`, or at the journal's end."""
 
     def kill(*_):
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(commit_steps, step, kill)
+        patch.setattr(Journal if step == "end" else commit_steps, step, kill)
         with pytest.raises(Killed):
             commit(root, identity, rows, **options)
 
@@ -237,12 +237,12 @@ def test_an_interrupted_commit_whose_files_are_gone_is_a_conflict_if_some_is_wri
 
 
 @pytest.mark.parametrize("visibility", ["record", "transaction"])
-@pytest.mark.parametrize("step", ["_flush", "_commit_marker"])
+@pytest.mark.parametrize("step", ["end", "_commit_marker"])
 def test_batches_of_another_writer_may_follow_all_batches_of_an_interrupted_commit(
     tmp_path, monkeypatch, visibility, step
 ):
     if (visibility, step) == ("record", "_commit_marker"):
-        step = "_flush"
+        step = "end"
     interrupt(tmp_path, monkeypatch, step=step, visibility=visibility)
     with kafkalog.open(tmp_path / "orders-0", "a") as log:
         log.append(build([b"foreign"]))
