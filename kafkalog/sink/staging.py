@@ -25,6 +25,7 @@ import numpy as np
 from kafkalog._speedups import Status
 from kafkalog.errors import StagedFileError
 from kafkalog.formats.batch_headers import (
+    RECORDS_COUNT,
     BatchHeaders,
     Bytes,
     scan_headers,
@@ -136,7 +137,7 @@ class StagingWriter:
         for batch in batches:
             writes.append((file, batch, position))
             position += len(batch)
-            records += int.from_bytes(batch[57:61])
+            records += int.from_bytes(batch[RECORDS_COUNT])
         self._disk.write_each(writes)
         self._files[key] = staged._replace(
             size_in_bytes=position,
@@ -243,11 +244,10 @@ def list_staged(directory: Path, identity: CommitIdentity) -> list[str]:
     """Return the names of an identity's staged files."""
     if not directory.is_dir():
         return []
-    key = identity.query_hash, str(identity.epoch)
     return sorted(
         path.name
-        for path in directory.iterdir()
-        if (match := _NAME.fullmatch(path.name)) and match.groups() == key
+        for path, query, epoch in _staged_in(directory)
+        if (query, epoch) == (identity.query_hash, identity.epoch)
     )
 
 
@@ -259,12 +259,9 @@ def list_removable(directory: Path, committed: CommitIdentity) -> list[str]:
     """
     found: dict[str, list[tuple[str, int]]] = {}
     newest: dict[str, float] = {}
-    for path in directory.iterdir():
-        if match := _NAME.fullmatch(path.name):
-            query = match[1]
-            found.setdefault(query, []).append((path.name, int(match[2])))
-            modified = _modified_s(path)
-            newest[query] = max(newest.get(query, modified), modified)
+    for path, query, epoch in _staged_in(directory):
+        found.setdefault(query, []).append((path.name, epoch))
+        newest[query] = max(newest.get(query, 0), _modified_s(path))
     stale = time.time() - ABANDONED_AFTER_S
     return sorted(
         name
@@ -273,6 +270,13 @@ def list_removable(directory: Path, committed: CommitIdentity) -> list[str]:
         if newest[query] < stale
         or (query == committed.query_hash and epoch <= committed.epoch)
     )
+
+
+def _staged_in(directory: Path) -> Iterator[tuple[Path, str, int]]:
+    """Yield each staged file, with the hash of its query and its epoch."""
+    for path in directory.iterdir():
+        if match := _NAME.fullmatch(path.name):
+            yield path, match[1], int(match[2])
 
 
 def _modified_s(path: Path) -> float:

@@ -11,7 +11,7 @@ import re
 from typing import Final
 
 from kafkalog.errors import ConfigError
-from kafkalog.spark.offset_json import LONG_MAX, NUMBER
+from kafkalog.spark.offset_json import INT_MAX, LONG_MAX, NUMBER
 
 MICROSECONDS: Final = {
     "us": 1,
@@ -47,6 +47,11 @@ def parse_integer(
     bounds = "" if minimum < 0 else f" of at least {minimum}"
     bounds += f" and at most {maximum}" if number and number > maximum else ""
     raise ConfigError(f"expected an integer{bounds}, got {text}")
+
+
+def parse_positive_int(text: str) -> int:
+    """Parse an integer of Java's type int that is at least 1."""
+    return parse_integer(text, minimum=1, maximum=INT_MAX)
 
 
 def parse_boolean(text: str) -> bool:

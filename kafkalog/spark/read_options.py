@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kafkalog.errors import ConfigError
-from kafkalog.spark.offset_json import INT_MAX, partitions_from_json
+from kafkalog.spark.offset_json import partitions_from_json
 from kafkalog.spark.offset_limits import (
     EARLIEST,
     LATEST,
@@ -38,6 +38,7 @@ from kafkalog.spark.option_values import (
     parse_integer,
     parse_names,
     parse_paths,
+    parse_positive_int,
     parse_size,
 )
 from kafkalog.spark.spark_columns import COLUMNS, canonical_name, default_columns
@@ -225,8 +226,8 @@ def _read_topics(reader: _OptionReader) -> Topics:
 
 def _read_min_partitions(reader: _OptionReader) -> int | None:
     parsers: dict[str, Callable[[str], int | None]] = {
-        "minPartitions": _positive_int,
-        "splits": _positive_int,
+        "minPartitions": parse_positive_int,
+        "splits": parse_positive_int,
     }
     return reader.take_one_of(parsers, None)
 
@@ -297,10 +298,6 @@ def _check_trigger(reader: _OptionReader, parsed: SourceOptions) -> None:
 
 def _positive(text: str) -> int:
     return parse_integer(text, minimum=1)
-
-
-def _positive_int(text: str) -> int:
-    return parse_integer(text, minimum=1, maximum=INT_MAX)
 
 
 def _nonnegative(text: str) -> int:

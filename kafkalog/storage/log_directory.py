@@ -89,11 +89,11 @@ def existing_partitions(directory: Location) -> dict[str, tuple[int, ...]]:
     ...     existing_partitions(Path(root))
     {'orders': (0,)}
     """
-    found: dict[str, tuple[int, ...]] = {}
+    found: dict[str, list[int]] = {}
     if directory.is_dir():
         for name, _ in list_partitions(directory):
-            found[name.topic] = (*found.get(name.topic, ()), name.partition)
-    return found
+            found.setdefault(name.topic, []).append(name.partition)
+    return {topic: tuple(partitions) for topic, partitions in found.items()}
 
 
 def partitions_under(path: Location) -> list[tuple[str, int]]:

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.interop
 PARTITIONS = 3
 CASES = {
     "plain": {"compression.type": "none"},
-    "packed": {"compression.type": "zstd", "topic.segment.bytes": "1048576"},
+    "compressed": {"compression.type": "zstd", "topic.segment.bytes": "1048576"},
     "atomic": {"compression.type": "lz4", "visibility": "transaction"},
 }
 """Options of the sink by topic."""
@@ -72,6 +72,6 @@ def test_rows_are_in_the_partitions_that_javas_producer_chooses(spark, broker):
     for partition in range(PARTITIONS):
         theirs, ours = (
             {key for _, key, _ in consume(broker, topic, "read_committed", partition)}
-            for topic in ("theirs", "packed")
+            for topic in ("theirs", "compressed")
         )
         assert theirs == ours

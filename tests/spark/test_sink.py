@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -172,7 +171,6 @@ class Source:
         self.spark, self.folder = spark, folder
         self.lake, self.logs = folder / "lake", folder / "logs"
         self.checkpoint = folder / "checkpoint"
-        self.files = count()
 
     def add(self, rows, first):
         """Add a file of rows."""

@@ -17,7 +17,7 @@ from kafkalog.errors import ConfigError, RecordTooLargeError, UnfitRecordsError
 from kafkalog.sink.log_commit import commit_staged
 from kafkalog.sink.staging import CommitIdentity, StagingWriter
 from kafkalog.spark.sink.input_columns import check_columns
-from kafkalog.spark.sink.partitioner import Partitioner
+from kafkalog.spark.sink.partitioner import Partitioner, partitions_of
 from kafkalog.spark.sink.task_encoder import TaskEncoder
 from kafkalog.spark.sink.write_options import SinkOptions, parse_sink_options
 from kafkalog.spark.sink.writers import batches_of_rows
@@ -273,7 +273,7 @@ def test_an_invalid_topic_of_an_option_is_shown(tmp_path):
     options = {"path": Hidden(str(tmp_path)), "topic": Hidden("a b")}
     topic = parse_sink_options(options).topic
     with pytest.raises(ConfigError, match="topic 'a b', expected"):
-        Partitioner({}, 1, 0, 0).partitions_of(topic)
+        partitions_of(topic, {}, 1)
 
 
 PEAK_OF_A_TASK = """
@@ -282,7 +282,7 @@ import numpy as np
 import pyarrow as pa
 from pathlib import Path
 from kafkalog.sink.staging import CommitIdentity, StagingWriter
-from kafkalog.spark.sink.partitioner import Partitioner
+from kafkalog.spark.sink.partitioner import Partitioner, partitions_of
 from kafkalog.spark.sink.task_encoder import TaskEncoder
 from kafkalog.spark.sink.write_options import SinkOptions
 

@@ -48,7 +48,7 @@ class Partitioner:
         task: int,
     ) -> None:
         self._existing = existing
-        self._new = None if new_partitions is None else tuple(range(new_partitions))
+        self._new = new_partitions
         self._batch_bytes = max(batch_bytes, 1)
         self._task = task
         self._spread: dict[str, int] = {}  # bytes of rows without a key, by topic
@@ -61,7 +61,7 @@ class Partitioner:
         """
         chosen = rows.partition.copy()
         for code, topic in enumerate(rows.topics):
-            partitions = self.partitions_of(topic)
+            partitions = partitions_of(topic, self._existing, self._new)
             of_topic = rows.topic == code
             _check_given(topic, partitions, chosen[of_topic])
             open_rows = np.flatnonzero(of_topic & (chosen == NO_PARTITION))
@@ -69,16 +69,6 @@ class Partitioner:
                 count = _count(topic, partitions)
                 chosen[open_rows] = self._choose(rows, open_rows, topic, count)
         return chosen
-
-    def partitions_of(self, topic: str) -> tuple[int, ...]:
-        """Return the partitions of a topic; raise `ConfigError` if there are none."""
-        check_topic(topic)
-        partitions = self._existing.get(topic, self._new)
-        if partitions is None:
-            error = ConfigError(f"topic {topic} does not exist in the log directory")
-            error.add_note("The option partitions creates it.")
-            raise error
-        return partitions
 
     def _choose(
         self, rows: InputRows, chosen: npt.NDArray[np.intp], topic: str, count: int
@@ -94,6 +84,23 @@ class Partitioner:
             partitions[without] = (self._task + batches) % count
             self._spread[topic] = int(ends[-1])
         return partitions
+
+
+def partitions_of(
+    topic: str, existing: Mapping[str, tuple[int, ...]], new_partitions: int | None
+) -> tuple[int, ...]:
+    """Return the partitions of a topic on disk, or of one that is to be created.
+
+    Raises `ConfigError` for an invalid name, and for a topic that is neither.
+    """
+    check_topic(topic)
+    if topic in existing:
+        return existing[topic]
+    if new_partitions is None:
+        error = ConfigError(f"topic {topic} does not exist in the log directory")
+        error.add_note("The option partitions creates it.")
+        raise error
+    return tuple(range(new_partitions))
 
 
 def hash_keys(keys: ByteColumn) -> Int32s:

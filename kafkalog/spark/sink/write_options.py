@@ -20,7 +20,7 @@ from kafkalog.errors import ConfigError
 from kafkalog.formats.layout import CODECS, CodecName
 from kafkalog.sink.journal import Visibility
 from kafkalog.spark.option_reader import OptionReader
-from kafkalog.spark.option_values import parse_integer
+from kafkalog.spark.option_values import parse_integer, parse_positive_int
 from kafkalog.storage.file_names import MAX_INT32
 from kafkalog.storage.remote_source import as_path
 
@@ -83,10 +83,10 @@ def parse_sink_options(
     visibility: Visibility = "record"
     parsed = SinkOptions(
         path=_take_path(reader),
-        topic=reader.take("topic", _parse_topic, None),
-        partitions=reader.take("partitions", _positive_int, None),
+        topic=reader.take("topic", _name_of("a topic"), None),
+        partitions=reader.take("partitions", parse_positive_int, None),
         visibility=reader.take("visibility", _parse_visibility, visibility),
-        batch_id=reader.take("batchId", _parse_batch_id, None),
+        batch_id=reader.take("batchId", _name_of("a name of the batch"), None),
         codec=codec,
         level=level,
         batch_bytes=_take_of_producer(reader, "batch.size", _size, BATCH_BYTES),
@@ -140,16 +140,15 @@ def _parse_path(text: str) -> Path:
     return path.absolute()
 
 
-def _parse_topic(text: str) -> str:
-    if not text:
-        raise ConfigError("expected a topic, got none")
-    return str(text)  # shown in errors
+def _name_of(what: str) -> Callable[[str], str]:
+    """Return a parser of a name, which may be shown in errors."""
 
+    def parse(text: str) -> str:
+        if not text:
+            raise ConfigError(f"expected {what}, got none")
+        return str(text)
 
-def _parse_batch_id(text: str) -> str:
-    if not text:
-        raise ConfigError("expected a name of the batch, got none")
-    return text
+    return parse
 
 
 def _parse_visibility(text: str) -> Visibility:
@@ -162,10 +161,6 @@ def _parse_codec(text: str) -> CodecName:
     if text not in CODECS:
         raise ConfigError(f"expected one of {', '.join(CODECS)}, got {text}")
     return text
-
-
-def _positive_int(text: str) -> int:
-    return parse_integer(text, minimum=1, maximum=MAX_INT32)
 
 
 def _size(text: str) -> int:

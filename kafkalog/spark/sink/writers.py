@@ -21,7 +21,7 @@ from kafkalog.export.optional_packages import require
 from kafkalog.sink.log_commit import abandon_staged, commit_staged
 from kafkalog.sink.staging import CommitIdentity, StagedFile, StagingWriter
 from kafkalog.spark.sink.input_columns import ARROW_TYPES, TYPES, check_columns
-from kafkalog.spark.sink.partitioner import Partitioner
+from kafkalog.spark.sink.partitioner import Partitioner, partitions_of
 from kafkalog.spark.sink.task_encoder import TaskEncoder
 from kafkalog.spark.sink.write_options import SinkOptions
 from kafkalog.spark.workers import freeze_imports
@@ -71,7 +71,7 @@ def check_write(schema: Any, overwrite: bool, options: SinkOptions) -> None:
     check_columns(types, options.topic)
     if options.topic is not None:
         existing = existing_partitions(options.path)
-        Partitioner(existing, options.partitions, 0, 0).partitions_of(options.topic)
+        partitions_of(options.topic, existing, options.partitions)
     if options.ignored:
         LOGGER.warning("options without effect: %s", ", ".join(options.ignored))
 
