@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import wraps
 from pathlib import Path
@@ -154,7 +154,7 @@ SELECTION: Final = (
         "topics",
         multiple=True,
         shell_complete=complete_topics,
-        help="Only this topic; may be repeated.",
+        help="Only this topic, or those a glob pattern matches; may be repeated.",
     ),
     click.option(
         "--partition",
@@ -297,11 +297,12 @@ class ScanOptions:
         Raises `FileNotFoundError` if a selected topic or partition does not exist.
         """
         from kafkalog.query.scan import scan
-        from kafkalog.storage.log_directory import choose_partitions
 
-        whole = scan(
+        return scan(
             list(paths),
             columns=self.columns,
+            topics=self.topics,
+            partitions=self.partitions,
             start_offset=self.start_offset,
             end_offset=self.end_offset,
             start_timestamp=self.start_timestamp,
@@ -313,9 +314,6 @@ class ScanOptions:
             threads=self.threads,
             progress=progress,
         )
-        places = [(part.topic, part.partition) for part, _ in whole.sources]
-        chosen = choose_partitions(places, self.topics, self.partitions)
-        return replace(whole, sources=tuple(whole.sources[i] for i in chosen))
 
     def parts(self, paths: Sequence[Path]) -> list[SourceBounds]:
         """List the selected partitions under `paths` again, each from its start.
@@ -323,11 +321,13 @@ class ScanOptions:
         A topic or partition that does not exist is no error.
         """
         from kafkalog.query.sources import bounds_of, find_sources
+        from kafkalog.storage.log_directory import matching_topics
 
         return [
             (part, bounds_of(part, None, None, (None, None)))
             for part in find_sources(list(paths))
-            if not self.topics or part.topic in self.topics
+            if not self.topics
+            or any(matching_topics({part.topic}, topic) for topic in self.topics)
             if not self.partitions or part.partition in self.partitions
         ]
 

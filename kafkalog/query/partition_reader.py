@@ -2,9 +2,9 @@
 
 Batches are selected by their headers twice. The first selection is by offsets, which no
 CRC covers. The second follows the check of the CRCs and is by the rest of a header:
-control flag, timestamps, transactions. So a flipped bit in a header hides no record.
-If batches are selected by offsets alone, the decoder checks the CRCs of ordinary
-batches.
+control flag, timestamps, transactions, the scan's condition. So a flipped bit in a
+header hides no record. If batches are selected by offsets alone, the decoder checks the
+CRCs of ordinary batches.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ from kafkalog.decoding.read_policy import FIRST, LAST, Bounds, ReadPolicy
 from kafkalog.errors import LocatedError
 from kafkalog.formats.batch_headers import BatchHeaders, find_crc_mismatches
 from kafkalog.formats.layout import (
-    CODEC_MASK,
     CONTROL_FLAG,
-    LOG_APPEND_TIME_FLAG,
     RECORD_BATCH_OVERHEAD,
 )
 from kafkalog.log.log_segments import (
@@ -32,6 +30,14 @@ from kafkalog.log.log_segments import (
     from_offset,
     list_segments,
     read_on,
+)
+from kafkalog.query.batch_columns import timestamp_ranges
+from kafkalog.query.conditions import (
+    ANYTHING,
+    Condition,
+    ValueRange,
+    batch_ranges,
+    constant,
 )
 from kafkalog.query.sources import PartitionSource
 from kafkalog.segment.entry_order import Limits
@@ -146,6 +152,7 @@ class SegmentStep(NamedTuple):
 class PartitionReader:
     """One reading of a partition; `bytes_done` rises up to `size` meanwhile.
 
+    Segments and batches without a record that may satisfy the `condition` are skipped.
     If the policy needs headers, `headers_suffice` returns which rows need only these.
     With a `resume_point`, the reading begins there.
     """
@@ -153,6 +160,7 @@ class PartitionReader:
     source: PartitionSource
     bounds: Bounds
     policy: ReadPolicy
+    condition: Condition = ANYTHING
     take: Take | None = field(default_factory=lambda: BufferPool().take)
     headers_suffice: Suffice = all_suffice
     resume_point: ResumePoint | None = None
@@ -180,7 +188,7 @@ class PartitionReader:
         """Yield the requested batches in order of offsets, and what is skipped."""
         segments = self._segments()
         self._transactions = self._replay_transactions(segments)
-        for segment, source, limits in self._sources(segments):
+        for segment, source, limits in self._sources(self._matching(segments)):
             if limits.least >= self.bounds.end_offset:
                 return
             before = self.bytes_done
@@ -190,7 +198,7 @@ class PartitionReader:
     def size(self) -> int:
         """Return the number of bytes to read."""
         total = 0
-        for segment in self._segments():
+        for segment in self._matching(self._segments()):
             with suppress(FileNotFoundError):
                 total += segment.size_in_bytes
         return total
@@ -203,6 +211,27 @@ class PartitionReader:
             return [] if source.file is None else [LogSegment.of(source.file)]
         listed = list_segments(source.directory)
         return from_offset(listed, self.bounds.start_offset)
+
+    def _matching(self, segments: list[LogSegment]) -> list[LogSegment]:
+        """Return the segments that may hold a record that satisfies the condition."""
+        if self.condition == ANYTHING:
+            return segments
+        return [segment for segment in segments if self._may_match(segment)]
+
+    def _may_match(self, segment: LogSegment) -> bool:
+        ranges = self._ranges(segment.name)
+        if self.source.directory is not None:  # else its name states nothing
+            limits = segment.limits
+            ranges["offset"] = ValueRange(limits.least, limits.most)
+        return bool(self.condition.may_match(ranges))
+
+    def _ranges(self, segment: str) -> dict[str, ValueRange]:
+        """Return the ranges of the columns with one value in a segment."""
+        return {
+            "topic": constant(self.source.topic),
+            "partition": constant(self.source.partition),
+            "segment": constant(segment),
+        }
 
     def _sources(
         self, segments: list[LogSegment]
@@ -263,7 +292,7 @@ class PartitionReader:
             if isinstance(step, Skipped):
                 yield ScanProblem.of(step.error, step.first_offset, step.last_offset)
                 continue
-            selected = step.rows if step.crcs_deferred else self._by_header(step)
+            selected = step.rows if step.crcs_deferred else self._by_header(step, name)
             if len(selected):
                 if selected is not step.rows:
                     step = replace(step, rows=selected)
@@ -331,9 +360,10 @@ class PartitionReader:
     @property
     def _by_offset_alone(self) -> bool:
         """Whether data batches are selected by their offsets, and by nothing else."""
-        return self._transactions is None and not self.bounds.timed
+        by_more = self.bounds.timed or self.condition != ANYTHING
+        return self._transactions is None and not by_more
 
-    def _by_header(self, step: Step) -> BatchHeaders:
+    def _by_header(self, step: Step, segment: str) -> BatchHeaders:
         """Select by everything else in a header, which the CRC covers."""
         rows = step.rows
         if self._by_offset_alone and _speedups.all_uncompressed(rows, MAX_OFFSET):
@@ -351,23 +381,19 @@ class PartitionReader:
         if self._transactions is not None:
             selected &= self._transactions.committed(rows)
         if self.bounds.timed:
-            selected &= self._by_time(rows, batch, attributes)
+            selected &= self._by_time(rows)
+        if self.condition != ANYTHING:
+            ranges = self._ranges(segment) | batch_ranges(rows)
+            selected &= self.condition.may_match(ranges)
         return rows[selected]
 
-    def _by_time(
-        self, rows: BatchHeaders, batch: Bools, attributes: npt.NDArray[np.int16]
-    ) -> Bools:
-        """Exclude batches that certainly hold no record within the time bounds.
-
-        This is never certain for a wrapper: some clients wrote other times into it.
-        """
+    def _by_time(self, rows: BatchHeaders) -> Bools:
+        """Exclude batches that certainly hold no record within the time bounds."""
         start, end = self.bounds.start_timestamp, self.bounds.end_timestamp
-        latest = rows["max_timestamp"]
-        message = (rows["magic"] == 1) & (attributes & CODEC_MASK == 0)
-        selected: Bools = rows["magic"] > 0
+        least, greatest, _ = timestamp_ranges(rows)
+        selected: Bools = least <= greatest
         if start is not None:
-            selected &= ~(batch | message) | (latest >= start)
+            selected &= greatest >= start
         if end is not None:
-            log_append = batch & (attributes & LOG_APPEND_TIME_FLAG != 0)
-            selected &= ~(log_append | message) | (latest < end)
+            selected &= least < end
         return selected

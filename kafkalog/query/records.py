@@ -7,10 +7,11 @@ decompressed bytes, and `start` and `length` are the place of each row in it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sized
+from collections import namedtuple
+from collections.abc import Iterator, Mapping, Sized
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -21,23 +22,14 @@ from kafkalog.decoding.decoded_columns import (
     ColumnBuffers,
     DecodedColumns,
 )
-from kafkalog.formats.batch_headers import BatchHeaders, Bytes, increment_sequences
-from kafkalog.formats.layout import (
-    CODEC_MASK,
-    CODECS,
-    CONTROL_FLAG,
-    LOG_APPEND_TIME_FLAG,
-    NO_SEQUENCE,
-    TRANSACTIONAL_FLAG,
-    CodecName,
-    TimestampType,
-)
+from kafkalog.formats.batch_headers import Bytes, increment_sequences
+from kafkalog.formats.layout import CODECS, NO_SEQUENCE, NO_TIMESTAMP, CodecName
+from kafkalog.query.batch_columns import batch_values
 from kafkalog.query.scan_columns import FIXED
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from typing_extensions import TypeVar as TypeVarWithDefault
-
-NO_TIMESTAMP_TYPE: Final = int(TimestampType.NO_TIMESTAMP_TYPE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +45,11 @@ class BytesColumn:
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+    def head(self, count: int) -> Self:
+        """Return the first `count` rows, without a copy."""
+        valid = None if self.valid is None else self.valid[:count]
+        return type(self)(self.data, self.offsets[: count + 1], valid)
 
     def to_list(self) -> list[bytes | None]:
         """Return the rows as Python's bytes, null as None."""
@@ -76,6 +73,10 @@ class ViewColumn:
 
     def __len__(self) -> int:
         return len(self.start)
+
+    def head(self, count: int) -> Self:
+        """Return the first `count` rows, without a copy."""
+        return type(self)(self.data, self.start[:count], self.length[:count])
 
     def to_list(self) -> list[bytes | None]:
         """Return the rows as Python's bytes, null as None."""
@@ -106,6 +107,10 @@ class HeadersColumn(Generic[ByteStrings]):
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+    def head(self, count: int) -> Self:
+        """Return the first `count` rows, without a copy."""
+        return type(self)(self.offsets[: count + 1], self.key, self.value)
 
     def to_list(self) -> list[list[tuple[bytes, bytes | None]]]:
         """Return each row's headers as pairs of bytes."""
@@ -161,7 +166,8 @@ class Records(Generic[ByteStrings]):
     `topic` is a str; `offset`, `timestamp` (ms, -1 none), `partition` and the other
     fixed-width columns are arrays of shape (n,); `key` and `value` a `BytesColumn` or
     `ViewColumn`, `headers` a `HeadersColumn`. `codec` and `segment` are codes, whose
-    names are in `codecs` and `segments`.
+    names are in `codecs` and `segments`. `names` are the requested columns, in order;
+    iterating yields named tuples of them.
 
     >>> import kafkalog
     >>> batch = kafkalog.RecordBatchBuilder(base_offset=7)
@@ -169,6 +175,8 @@ class Records(Generic[ByteStrings]):
     >>> [records] = kafkalog.scan(batch.build()).chunks()
     >>> records.offset, records.key.to_list()
     (array([7]), [b'k'])
+    >>> [record.value for record in records]
+    [b'v']
     """
 
     partition = ColumnOf[npt.NDArray[np.int32]]()
@@ -192,15 +200,82 @@ class Records(Generic[ByteStrings]):
     codecs: tuple[CodecName, ...] = CODECS
 
     def __init__(
-        self, origin: Origin, length: int, columns: Mapping[str, Column]
+        self,
+        origin: Origin,
+        length: int,
+        columns: Mapping[str, Column],
+        names: tuple[str, ...],
     ) -> None:
         self.topic = origin.topic
         self.segments = origin.segments
         self.columns = columns
+        self.names = names
+        self._origin = origin
         self._length = length
 
     def __len__(self) -> int:
         return self._length
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        """Yield each record as a named tuple with the requested columns.
+
+        Bytes and a timestamp in ms may be None; ``codec`` and ``segment`` are names,
+        and ``headers`` is a list of pairs.
+        """
+        rows = namedtuple("Row", self.names)  # type: ignore[misc]  # of the columns
+        return map(rows._make, zip(*map(self._to_list, self.names), strict=True))
+
+    def head(self, count: int) -> Records[ByteStrings]:
+        """Return the first `count` records, or all if there are fewer; not a copy."""
+        if count >= len(self):
+            return self
+        columns: dict[str, Column] = {
+            name: column[:count]
+            if isinstance(column, np.ndarray)
+            else column.head(count)
+            for name, column in self.columns.items()
+        }
+        return Records(self._origin, count, columns, self.names)
+
+    def to_arrow(self) -> pa.RecordBatch:
+        """Return the requested columns as an Arrow record batch; needs pyarrow.
+
+        Not for a chunk of views, whose rows are not contiguous.
+
+        Returns
+        -------
+        pyarrow.RecordBatch
+            The columns that `Scan.to_arrow` has, without a copy of keys and values.
+
+        Examples
+        --------
+        >>> import kafkalog
+        >>> batch = kafkalog.RecordBatchBuilder(base_offset=7)
+        >>> batch.append(b"k", b"v", timestamp=1700000000000)
+        >>> [records] = kafkalog.scan(batch.build(), columns=["offset", "key"]).chunks()
+        >>> records.to_arrow().to_pylist()
+        [{'offset': 7, 'key': b'k'}]
+        """
+        from importlib import import_module
+
+        arrow = import_module("kafkalog.export.arrow")  # needs pyarrow
+        batch: pa.RecordBatch = arrow.to_batch(self, arrow.schema_of(self.names))
+        return batch
+
+    def _to_list(self, name: str) -> list[Any]:
+        """Return a column as Python values."""
+        if name == "topic":
+            return [self.topic] * len(self)
+        column = self.columns[name]
+        values: list[Any] = (
+            column.tolist() if isinstance(column, np.ndarray) else column.to_list()
+        )
+        if name in ("codec", "segment"):
+            labels = self.codecs if name == "codec" else self.segments
+            return [labels[code] for code in values]
+        if name == "timestamp":
+            return [None if time == NO_TIMESTAMP else time for time in values]
+        return values
 
     def __dir__(self) -> list[str]:
         return [name for name in super().__dir__() if hasattr(self, name)]
@@ -231,7 +306,7 @@ def make_records(
             )
         elif name != "topic":
             made[name] = _bytes_column(getattr(decoded, name))
-    return Records(origin, len(decoded), made)
+    return Records(origin, len(decoded), made, columns)
 
 
 def make_views(
@@ -253,7 +328,7 @@ def make_views(
             start, length = places[f"{name}_start"], places[f"{name}_length"]
             own = buffers.own
             made[name] = ViewColumn(views.data, own(start), own(length))
-    return Records(origin, len(places), made)
+    return Records(origin, len(places), made, columns)
 
 
 def _bytes_column(strings: BinaryColumn) -> BytesColumn:
@@ -277,7 +352,7 @@ def _fixed(
         item = dtype.type(value).tobytes()
         return np.ndarray(length, dtype, item, strides=(0,))  # read-only, as `item` is
     out = buffers.take(name, length, dtype)
-    of_batch = _of_batches(name, run.rows)
+    of_batch = batch_values(name, run.rows)
     if (of_batch == of_batch[0]).all():
         out[:] = of_batch[0]
     else:
@@ -285,21 +360,6 @@ def _fixed(
     if name == "sequence":
         _add_offset_deltas(out, offset - np.repeat(run.rows["base_offset"], run.counts))
     return out
-
-
-def _of_batches(name: str, rows: BatchHeaders) -> npt.NDArray[Any]:
-    """Return the values of a column that is the same for all records of a batch."""
-    attributes = rows["attributes"]
-    if name == "timestamp_type":
-        log_append = (attributes & LOG_APPEND_TIME_FLAG) != 0
-        return np.where(rows["magic"] == 0, NO_TIMESTAMP_TYPE, log_append)
-    if name == "codec":
-        return attributes & CODEC_MASK
-    if name in ("is_transactional", "is_control"):
-        flag = TRANSACTIONAL_FLAG if name == "is_transactional" else CONTROL_FLAG
-        flagged: npt.NDArray[np.bool_] = (rows["magic"] == 2) & (attributes & flag != 0)
-        return flagged
-    return np.asarray(rows["base_sequence" if name == "sequence" else name])
 
 
 def _add_offset_deltas(

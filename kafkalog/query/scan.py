@@ -8,7 +8,7 @@ threads, steps are decoded in parallel and returned in order.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args, overload
@@ -27,6 +27,7 @@ from kafkalog.decoding.read_policy import (
 from kafkalog.formats.batch_headers import BytesLike
 from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.formats.timestamps import Time
+from kafkalog.query.conditions import ANYTHING, Condition
 from kafkalog.query.header_counts import count_records, counting_reader
 from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.scan_columns import choose_columns
@@ -39,6 +40,7 @@ from kafkalog.query.sources import (
     find_sources,
 )
 from kafkalog.storage.location import AnyPath
+from kafkalog.storage.log_directory import choose_partitions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,6 +62,9 @@ def scan(
     source: Source,
     *,
     columns: Iterable[str] | None = None,
+    topics: str | Iterable[str] | None = None,
+    partitions: int | Iterable[int] | None = None,
+    limit: int | None = None,
     start_offset: Offset = None,
     end_offset: Offset = None,
     start_timestamp: Time | None = None,
@@ -87,6 +92,12 @@ def scan(
         log start offset, unless `start_offset` is given.
     columns : iterable of str, optional
         The columns, in this order; by default the first eight of `COLUMNS`.
+    topics : str or iterable of str, optional
+        Only these topics; ``*``, ``?`` and ``[...]`` match as in a shell.
+    partitions : int or iterable of int, optional
+        Only partitions with these numbers.
+    limit : int, optional
+        Maximum number of records in total. No more is read than they need.
     start_offset, end_offset : int or {(topic, partition): int}, optional
         Records with ``start <= offset < end``. The partitions of a mapping have to be
         in the source.
@@ -120,7 +131,8 @@ def scan(
     Raises
     ------
     FileNotFoundError, NotALogDirectoryError
-        If there is nothing to read at a path.
+        If there is nothing to read at a path, or no partition matches a topic, a
+        pattern or a number.
     TypeError, ValueError
         If the source is none of these, or a bound or a name is invalid.
 
@@ -144,10 +156,12 @@ def scan(
     if not 1 <= max_batch_bytes <= LIMIT_OF_BATCH_BYTES:
         expected = f"1 to {LIMIT_OF_BATCH_BYTES}"
         raise ValueError(f"max_batch_bytes {max_batch_bytes}, expected {expected}")
+    if limit is not None and limit < 0:
+        raise ValueError(f"limit {limit}, expected 0 or more")
     check_offset("start_offset", start_offset)
     check_offset("end_offset", end_offset)
     times = (start_timestamp, end_timestamp)
-    sources = find_sources(source)
+    sources = _selected(find_sources(source), topics, partitions)
     check_known("start_offset", start_offset, sources)
     check_known("end_offset", end_offset, sources)
     return Scan(
@@ -166,7 +180,22 @@ def scan(
         ),
         threads=threads,
         progress=progress,
+        limit=limit,
     )
+
+
+def _selected(
+    sources: list[PartitionSource],
+    topics: str | Iterable[str] | None,
+    partitions: int | Iterable[int] | None,
+) -> list[PartitionSource]:
+    """Return the sources of these topics and partitions; None stands for all."""
+    if topics is None and partitions is None:
+        return sources
+    patterns = [topics] if isinstance(topics, str) else list(topics or ())
+    numbers = [partitions] if isinstance(partitions, int) else list(partitions or ())
+    available = [(source.topic, source.partition) for source in sources]
+    return [sources[i] for i in choose_partitions(available, patterns, numbers)]
 
 
 @dataclass(kw_only=True)
@@ -201,6 +230,8 @@ class Scan:
     threads: int = 1
     progress: Progress | None = None
     problems: list[ScanProblem] = field(default_factory=list)
+    limit: int | None = None
+    condition: Condition = ANYTHING
 
     def __repr__(self) -> str:
         number = len(self.sources)
@@ -276,11 +307,13 @@ class Scan:
             columns=self.columns,
             policy=self.policy,
             problems=self.problems,
+            condition=self.condition,
             progress=self.progress,
             reuse=reuse,
             views=views,
         )
-        return run.in_threads(self.threads) if self.threads > 1 else run.in_order()
+        chunks = run.in_threads(self.threads) if self.threads > 1 else run.in_order()
+        return chunks if self.limit is None else _first(chunks, self.limit)
 
     def count(self) -> int:
         """Return the number of records, from the headers of batches where they suffice.
@@ -310,11 +343,39 @@ class Scan:
         for done, reader in zip(before, readers, strict=True):
             for more in count_records(reader, self.problems):
                 records += more
+                if self.limit is not None and records >= self.limit:
+                    return self.limit
                 if progress is not None:
                     progress(min(done + reader.bytes_done, total), total)
         if progress is not None:
             progress(total, total)
         return records
+
+    def head(self, count: int = 10) -> pa.Table:
+        """Read the first records into an Arrow table; needs pyarrow.
+
+        Parameters
+        ----------
+        count : int
+            Maximum number of records.
+
+        Returns
+        -------
+        pyarrow.Table
+            The records, in the order of `chunks`. No more is read than they need.
+
+        Examples
+        --------
+        >>> import kafkalog
+        >>> batch = kafkalog.RecordBatchBuilder(base_offset=7)
+        >>> for value in (b"one", b"two", b"three"):
+        ...     batch.append(None, value, timestamp=1)
+        >>> scan = kafkalog.scan(batch.build(), columns=["offset", "value"])
+        >>> scan.head(2).to_pylist()
+        [{'offset': 7, 'value': b'one'}, {'offset': 8, 'value': b'two'}]
+        """
+        most = count if self.limit is None else min(count, self.limit)
+        return replace(self, limit=most).to_arrow()
 
     @property
     def schema(self) -> pa.Schema:
@@ -397,6 +458,14 @@ def _export(module: Literal["arrow", "dataframes"]) -> Any:
     It is imported here because it needs packages that may be missing.
     """
     return import_module(f"kafkalog.export.{module}")
+
+
+def _first(chunks: Iterator[Records[Any]], limit: int) -> Iterator[Records[Any]]:
+    """Yield chunks until they have `limit` records."""
+    left = limit
+    while left and (records := next(chunks, None)) is not None:
+        yield records.head(left)
+        left -= min(left, len(records))
 
 
 def _bound_labels(bounds: Bounds) -> tuple[str, str]:

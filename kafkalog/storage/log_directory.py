@@ -5,7 +5,8 @@ Source: ``LogManager.scala``, ``LogDirFailureChannel.java``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from fnmatch import fnmatchcase
 from typing import Final
 
 from kafkalog.errors import NotALogDirectoryError
@@ -120,22 +121,38 @@ def choose_partitions(
 ) -> list[int]:
     """Return the indexes of the `available` (topic, partition) that are requested.
 
-    Without `topics` all topics are, without `partitions` all partitions. Raises
-    `FileNotFoundError` for a topic or partition that is not available.
+    Without `topics` all topics are, without `partitions` all partitions. A topic may be
+    a glob pattern. Raises `FileNotFoundError` for a topic, pattern or partition that
+    nothing matches.
 
-    >>> choose_partitions([("orders", 0), ("orders", 1), ("state", 0)], ["orders"], [1])
+    >>> available = [("orders", 0), ("orders", 1), ("state", 0)]
+    >>> choose_partitions(available, ["o*"], [1])
     [1]
     """
-    for noun, requested, known in (
-        ("topic", topics, {topic for topic, _ in available}),
-        ("partition", partitions, {partition for _, partition in available}),
-    ):
-        for name in requested:
-            if name not in known:
-                raise FileNotFoundError(2, f"No such {noun}", str(name))
+    names = {topic for topic, _ in available}
+    chosen = set[str]()
+    for pattern in topics:
+        matches = matching_topics(names, pattern)
+        if not matches:
+            raise FileNotFoundError(2, "No such topic", pattern)
+        chosen |= matches
+    numbers = {partition for _, partition in available}
+    for number in partitions:
+        if number not in numbers:
+            raise FileNotFoundError(2, "No such partition", str(number))
     return [
         i
         for i, (topic, partition) in enumerate(available)
-        if (not topics or topic in topics)
+        if (not topics or topic in chosen)
         and (not partitions or partition in partitions)
     ]
+
+
+def matching_topics(names: Collection[str], pattern: str) -> set[str]:
+    """Return the topics that a glob pattern matches; ``*``, ``?`` and ``[...]``.
+
+    These characters are in no topic's name.
+    """
+    if pattern in names:
+        return {pattern}
+    return {name for name in names if fnmatchcase(name, pattern)}

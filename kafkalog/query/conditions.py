@@ -1,0 +1,263 @@
+"""Conditions on the columns of a scan, by which partitions to batches are skipped.
+
+A `Condition` is the part of a query's filter that partitions, segments and batches can
+be tested for without decoding records. `may_match` is called with the ranges of the
+values of some columns, and returns False only where no record can satisfy the
+condition. So a filter's term that has no `Condition` becomes `Anything`, and the filter
+itself is still evaluated on the records that are read.
+
+As in SQL, a comparison with null is not true.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog.decoding.read_policy import FIRST, LAST
+from kafkalog.formats.batch_headers import BatchHeaders
+from kafkalog.formats.layout import CODEC_MASK, CODECS
+from kafkalog.query.batch_columns import batch_values, timestamp_ranges
+
+Value: TypeAlias = "int | str | bool"
+Mask: TypeAlias = "np.bool_ | npt.NDArray[np.bool_]"
+Interval = tuple[int, int]
+"""The least and greatest integer, both inclusive; the least is greater if empty."""
+
+ALL: Final[Interval] = (FIRST, LAST)
+
+NEGATED: Final = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+"""The operators of comparisons, and the one that is true where each is false."""
+
+MIRRORED: Final = {"==": "==", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
+"""The operator that compares the same with sides exchanged."""
+
+OF_BATCHES: Final = (
+    "timestamp_type",
+    "leader_epoch",
+    "producer_id",
+    "producer_epoch",
+    "is_transactional",
+    "is_control",
+    "magic",
+    "position",
+)
+"""Columns that have one value in a batch, in the form in which they are compared."""
+
+
+class ValueRange(NamedTuple):
+    """The least and greatest value that is not null, and whether some may be null.
+
+    Each is a scalar, or an array with an item for each partition, segment or batch.
+    Where all values are null, the least is greater than the greatest.
+    """
+
+    least: Any
+    greatest: Any
+    nulls: Any = False
+
+
+Ranges = Mapping[str, ValueRange]
+
+
+class Condition(Protocol):
+    """A condition on the values of a record."""
+
+    def may_match(self, ranges: Ranges) -> Mask:
+        """Return where records within `ranges` may satisfy the condition."""
+
+    def negated(self) -> Condition:
+        """Return the condition that is true where this one is false."""
+
+    def interval(self, column: str) -> Interval:
+        """Return an interval that has each value of a column that satisfies this.
+
+        Where it is smaller than `ALL`, null does not satisfy it either.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Anything:
+    """The condition that every record may satisfy."""
+
+    def may_match(self, ranges: Ranges) -> Mask:
+        """Return True."""
+        return np.True_
+
+    def negated(self) -> Condition:
+        """Return this condition: nothing is known of its opposite either."""
+        return self
+
+    def interval(self, column: str) -> Interval:
+        """Return `ALL`."""
+        return ALL
+
+
+ANYTHING: Final = Anything()
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The comparison of a column with a value.
+
+    >>> Comparison("offset", "<", 5).may_match({"offset": ValueRange(3, 9)})
+    np.True_
+    >>> Comparison("offset", "<", 5).negated().interval("offset")[0]
+    5
+    """
+
+    column: str
+    sign: str
+    value: Value
+
+    def may_match(self, ranges: Ranges) -> Mask:
+        """Return where a value of the column's range compares as stated."""
+        if self.column not in ranges:
+            return np.True_
+        least, greatest, _ = ranges[self.column]
+        value = self.value
+        match self.sign:
+            case "==":
+                found = (least <= value) & (value <= greatest)
+            case "!=":
+                found = (least != value) | (greatest != value)
+            case "<" | "<=":
+                found = _OPERATORS[self.sign](least, value)
+            case _:
+                found = _OPERATORS[self.sign](greatest, value)
+        return _mask(found)
+
+    def negated(self) -> Comparison:
+        """Return the opposite comparison."""
+        return Comparison(self.column, NEGATED[self.sign], self.value)
+
+    def interval(self, column: str) -> Interval:
+        """Return the values that compare as stated."""
+        if column != self.column or isinstance(self.value, str):
+            return ALL
+        value = int(self.value)
+        match self.sign:
+            case "==":
+                return value, value
+            case "<" | "<=":
+                return FIRST, value - (self.sign == "<")
+            case ">" | ">=":
+                return value + (self.sign == ">"), LAST
+        return ALL
+
+
+@dataclass(frozen=True, slots=True)
+class NullTest:
+    """The test whether a column is null, or with `inverted` whether it is not."""
+
+    column: str
+    inverted: bool = False
+
+    def may_match(self, ranges: Ranges) -> Mask:
+        """Return where a null, or another value, may be."""
+        if self.column not in ranges:
+            return np.True_
+        least, greatest, nulls = ranges[self.column]
+        return _mask(least <= greatest if self.inverted else nulls)
+
+    def negated(self) -> NullTest:
+        """Return the opposite test."""
+        return NullTest(self.column, not self.inverted)
+
+    def interval(self, column: str) -> Interval:
+        """Return `ALL`."""
+        return ALL
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """The conjunction of conditions."""
+
+    parts: tuple[Condition, ...]
+
+    def may_match(self, ranges: Ranges) -> Mask:
+        """Return where each part may match."""
+        masks = (part.may_match(ranges) for part in self.parts)
+        return _mask(reduce(operator.and_, masks, np.True_))
+
+    def negated(self) -> Condition:
+        """Return the disjunction of the opposites."""
+        return Either(tuple(part.negated() for part in self.parts))
+
+    def interval(self, column: str) -> Interval:
+        """Return the intersection of the parts' intervals."""
+        found = [part.interval(column) for part in self.parts]
+        return max(low for low, _ in found), min(high for _, high in found)
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """The disjunction of conditions.
+
+    >>> ends = Either((Comparison("offset", "<", 5), Comparison("offset", "==", 9)))
+    >>> ends.may_match({"offset": ValueRange(6, 8)})
+    np.False_
+    """
+
+    parts: tuple[Condition, ...]
+
+    def may_match(self, ranges: Ranges) -> Mask:
+        """Return where one of the parts may match."""
+        masks = (part.may_match(ranges) for part in self.parts)
+        return _mask(reduce(operator.or_, masks, np.False_))
+
+    def negated(self) -> Condition:
+        """Return the conjunction of the opposites."""
+        return Every(tuple(part.negated() for part in self.parts))
+
+    def interval(self, column: str) -> Interval:
+        """Return an interval around those of the parts that are not empty."""
+        found = [part.interval(column) for part in self.parts]
+        filled = [(low, high) for low, high in found if low <= high]
+        if not filled:
+            return LAST, FIRST
+        return min(low for low, _ in filled), max(high for _, high in filled)
+
+
+_OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+_UNKNOWN: Final = CODEC_MASK + 1 - len(CODECS)
+# A batch of an unknown codec is read, so that it is reported.
+_LEAST_CODEC: Final = np.array([*CODECS, *[""] * _UNKNOWN])
+_GREATEST_CODEC: Final = np.array([*CODECS, *[chr(0x10FFFF)] * _UNKNOWN])
+
+
+def _mask(found: Any) -> Mask:
+    return found if isinstance(found, np.ndarray) else np.bool_(found)
+
+
+def constant(value: Value) -> ValueRange:
+    """Return the range of a column with one value."""
+    return ValueRange(value, value)
+
+
+def batch_ranges(rows: BatchHeaders) -> dict[str, ValueRange]:
+    """Return the ranges of the values in batches, from headers that were checked.
+
+    The first offset of a wrapper message is not in its header.
+    """
+    columns = {name: batch_values(name, rows) for name in OF_BATCHES}
+    ranges = {name: ValueRange(values, values) for name, values in columns.items()}
+    codecs = batch_values("codec", rows)
+    ranges["codec"] = ValueRange(_LEAST_CODEC[codecs], _GREATEST_CODEC[codecs])
+    base, last = rows["base_offset"], rows["last_offset"]
+    ranges["offset"] = ValueRange(np.where(base < 0, FIRST, base), last)
+    ranges["timestamp"] = ValueRange(*timestamp_ranges(rows))
+    return ranges
