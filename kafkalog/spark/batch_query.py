@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kafkalog.errors import ConfigError
 from kafkalog.export.optional_packages import require
+from kafkalog.query.task_planning import OffsetRange, ReadTask, plan_tasks
 from kafkalog.spark.log_partitions import LogPartitions
-from kafkalog.spark.offset_ranges import OffsetRange, batch_ranges, split_ranges
+from kafkalog.spark.offset_ranges import batch_ranges, split_ranges
 from kafkalog.spark.read_options import SourceOptions
 from kafkalog.spark.spark_columns import arrow_schema
-from kafkalog.spark.task_planning import ReadTask, plan_tasks
 from kafkalog.spark.task_reader import TaskReader
 from kafkalog.storage.remote_source import as_path
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kafkalog.errors import ConfigError
 from kafkalog.export.optional_packages import require
 from kafkalog.formats.timestamps import as_ms
+from kafkalog.query.task_planning import ReadTask, SegmentRange
 from kafkalog.spark.offset_json import TopicPartition, offsets_to_json
 from kafkalog.spark.read_options import requested_columns
 from kafkalog.spark.spark_columns import sql_schema
@@ -28,7 +29,6 @@ from kafkalog.spark.task_dataframes import (
     to_spark_arrow_schema,
     to_struct_type,
 )
-from kafkalog.spark.task_planning import ReadTask, SegmentRange
 from kafkalog.spark.task_reader import TaskReader
 from kafkalog.storage.location import Location
 from kafkalog.storage.remote_source import RemotePath

@@ -26,9 +26,9 @@ from kafkalog.errors import (
     LocatedError,
 )
 from kafkalog.export.optional_packages import require
+from kafkalog.query.task_planning import ReadTask
 from kafkalog.spark.job_output import StagedFile
 from kafkalog.spark.spark_columns import COLUMNS
-from kafkalog.spark.task_planning import ReadTask
 from kafkalog.spark.task_reader import TaskReader
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ from kafkalog import errors
 from kafkalog.errors import ConfigError, KafkaLogError, LocatedError, LogLockedError
 from kafkalog.export.file_export import check_target
 from kafkalog.export.optional_packages import require
+from kafkalog.query.task_planning import OffsetRange
 from kafkalog.spark.job_output import FOLDER, JobOutput, Manifest, locked
 from kafkalog.spark.job_parquet import (
     FATAL_ERRORS,
@@ -37,7 +38,6 @@ from kafkalog.spark.offset_json import (
 )
 from kafkalog.spark.offset_limits import EARLIEST, SpecificOffsets
 from kafkalog.spark.offset_ranges import (
-    OffsetRange,
     batch_ranges,
     ending_offsets,
     starting_offsets,

@@ -13,9 +13,10 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from kafkalog.errors import ConfigError, DataLossError
+from kafkalog.query.task_planning import OffsetRange
 from kafkalog.spark.offset_json import (
     TopicPartition,
     format_partition,
@@ -38,25 +39,6 @@ Warn = Callable[[str], None]
 """Function called with a line for each loss of data that does not fail the query."""
 
 Offsets = Mapping[TopicPartition, int]
-
-
-class OffsetRange(NamedTuple):
-    """The offsets of one partition from `start`, inclusive, to `end`, exclusive."""
-
-    topic: str
-    partition: int
-    start: int
-    end: int
-
-    @property
-    def topic_partition(self) -> TopicPartition:
-        """The topic and the partition number."""
-        return self.topic, self.partition
-
-    @property
-    def length(self) -> int:
-        """The number of offsets; there may be fewer records."""
-        return self.end - self.start
 
 
 class OffsetReader(Protocol):

@@ -24,11 +24,11 @@ from kafkalog.log.log import find_end
 from kafkalog.log.log_segments import list_segments
 from kafkalog.query.scan import Scan
 from kafkalog.query.sources import ByteRange, PartitionSource
+from kafkalog.query.task_planning import ReadTask, SegmentRange
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.spark.offset_json import format_partition
 from kafkalog.spark.read_options import SourceOptions
 from kafkalog.spark.row_converter import RowConverter
-from kafkalog.spark.task_planning import ReadTask, SegmentRange
 from kafkalog.spark.workers import freeze_imports
 from kafkalog.storage.location import Location, entries
 from kafkalog.storage.log_directory import is_log_directory

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from kafkalog.query.task_planning import OffsetRange, plan_tasks
 from kafkalog.spark.log_partitions import LogPartitions
-from kafkalog.spark.offset_ranges import OffsetRange
 from kafkalog.spark.read_options import parse_options
 from kafkalog.spark.spark_columns import COLUMNS
-from kafkalog.spark.task_planning import plan_tasks
 from kafkalog.spark.task_reader import TaskReader
 
 

@@ -12,13 +12,12 @@ import pytest
 
 from kafkalog.decoding.read_policy import ReadPolicy
 from kafkalog.errors import CorruptRecordError
+from kafkalog.query.task_planning import OffsetRange, plan_tasks
 from kafkalog.spark import job_parquet
 from kafkalog.spark.job_output import locked
 from kafkalog.spark.job_parquet import TaskWriter, by_date, file_columns, read_schema
 from kafkalog.spark.log_partitions import LogPartitions
-from kafkalog.spark.offset_ranges import OffsetRange
 from kafkalog.spark.read_options import default_columns
-from kafkalog.spark.task_planning import plan_tasks
 from kafkalog.spark.task_reader import TaskReader
 from tests.spark import lakes
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from kafkalog.errors import ConfigError, DataLossError
+from kafkalog.query.task_planning import OffsetRange
 from kafkalog.spark.offset_ranges import (
-    OffsetRange,
     batch_ranges,
     ending_offsets,
     latest_offsets,

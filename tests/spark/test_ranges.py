@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog.spark.offset_ranges import OffsetRange, split_ranges
+from kafkalog.query.task_planning import OffsetRange
+from kafkalog.spark.offset_ranges import split_ranges
 
 
 def ranges(*counts):

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kafkalog
-from kafkalog.spark import task_planning
+from kafkalog.query import task_planning
+from kafkalog.query.task_planning import OffsetRange, plan_tasks
 from kafkalog.spark.log_partitions import LogPartitions
-from kafkalog.spark.offset_ranges import OffsetRange
-from kafkalog.spark.task_planning import plan_tasks
 from tests import golden_data
 from tests.query.big_segment import write_segment
 from tests.spark.planned import offsets_of, plan, whole

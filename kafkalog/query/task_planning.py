@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,6 @@ from kafkalog.formats.layout import LOG_OVERHEAD, MAX_BATCH_BYTES
 from kafkalog.log.log_segments import from_offset, list_segments, read_on
 from kafkalog.segment.file_records import Step
 from kafkalog.segment.log_segment import LogSegment
-from kafkalog.spark.offset_ranges import OffsetRange
 from kafkalog.storage.byte_source import ByteSource
 from kafkalog.storage.file_names import MAX_OFFSET
 from kafkalog.storage.location import Location, OpenedSource
@@ -35,6 +34,25 @@ from kafkalog.storage.stores import Version
 
 MIN_TASK_BYTES: Final = 32 << 20
 """The least bytes of a task that shares ranges: starting a task costs time."""
+
+
+class OffsetRange(NamedTuple):
+    """The offsets of one partition from `start`, inclusive, to `end`, exclusive."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    @property
+    def topic_partition(self) -> tuple[str, int]:
+        """The topic and the partition number."""
+        return self.topic, self.partition
+
+    @property
+    def length(self) -> int:
+        """The number of offsets; there may be fewer records."""
+        return self.end - self.start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,21 +119,21 @@ def plan_tasks(
     busy to the end. Otherwise a task reads one range only.
     """
     by_range = [
-        list(_segment_ranges(offset_range, directory_of(offset_range.topic_partition)))
+        list(segment_ranges(offset_range, directory_of(offset_range.topic_partition)))
         for offset_range in ranges
     ]
     if not share:
-        return [task for parts in by_range for task in _fill(parts, target_bytes, 1)]
+        return [task for parts in by_range for task in divide(parts, target_bytes)]
     minimum = min(MIN_TASK_BYTES, target_bytes)
-    return _fill(
+    return divide(
         [part for parts in by_range for part in parts], target_bytes, cores, minimum
     )
 
 
-def _fill(
-    segment_ranges: list[SegmentRange],
+def divide(
+    parts: list[SegmentRange],
     target_bytes: int,
-    cores: int,
+    cores: int = 1,
     min_bytes: int = 1,
 ) -> list[ReadTask]:
     """Fill tasks one after another; cut a segment range where a task is full.
@@ -123,14 +141,14 @@ def _fill(
     Tasks have the same size, in whole rounds of all cores, or of `min_bytes`. One may
     be a little larger, since cuts are where batches begin.
     """
-    total = sum(part.size_in_bytes for part in segment_ranges)
+    total = sum(part.size_in_bytes for part in parts)
     most_tasks = max(total // min_bytes, -(-total // target_bytes), 1)
     count = min(_rounds(total, target_bytes * cores) * cores, most_tasks)
     capacity = -(-total // count)
     slack = capacity // 64
     tasks: list[ReadTask] = [[]]
     size = 0
-    for whole in segment_ranges:
+    for whole in parts:
         space = capacity - size
         if space <= slack < whole.size_in_bytes - space:
             tasks.append([])
@@ -143,7 +161,7 @@ def _fill(
         tasks[-1].append(first)
         tasks += ([part] for part in more)
         size = more[-1].size_in_bytes if more else size + first.size_in_bytes
-    return tasks if segment_ranges else []
+    return tasks if parts else []
 
 
 def _rounds(total: int, round_bytes: int) -> int:
@@ -155,7 +173,7 @@ def _rounds(total: int, round_bytes: int) -> int:
     return max(1, -(-(3 * total - round_bytes) // (3 * round_bytes)))
 
 
-def _segment_ranges(
+def segment_ranges(
     offset_range: OffsetRange, directory: Location
 ) -> Iterator[SegmentRange]:
     """Yield the parts of an offset range by segment."""
@@ -167,28 +185,46 @@ def _segment_ranges(
     for segment, source in read_on(directory, segments):
         start = max(reached, segment.base_offset)
         stop = min(offset_range.end, segment.most + 1)
-        begin = 0
-        if start > segment.base_offset:
-            begin = segment.position_for(source, start)
-        end = source.size
-        if stop <= segment.most:
-            end = _end_position(segment, source, stop)
-        if begin < end and start < stop:
-            yield SegmentRange(
-                topic=offset_range.topic,
-                partition=offset_range.partition,
-                directory=directory,
-                segment=segment,
-                begin=begin,
-                end=end,
-                start=start,
-                stop=stop,
-                offset_fields=((begin, _offset_at(source, begin)),),
-                size=source.size,
-                grows=segment.most == MAX_OFFSET,
-                version=source.version,
-            )
+        part = _range_in(segment, source, offset_range, start, stop)
+        if part.begin < part.end and start < stop:
+            yield part
         reached = max(reached, stop)
+
+
+def file_range(offset_range: OffsetRange, file: Location) -> SegmentRange:
+    """Return the part of a single file that has an offset range."""
+    segment = LogSegment.of(file)
+    with segment.open() as source:
+        return _range_in(
+            segment, source, offset_range, offset_range.start, offset_range.end
+        )
+
+
+def _range_in(
+    segment: LogSegment,
+    source: OpenedSource,
+    offset_range: OffsetRange,
+    start: int,
+    stop: int,
+) -> SegmentRange:
+    """Return the bytes of an opened segment that have the offsets ``[start, stop)``."""
+    begin = segment.position_for(source, start) if start > segment.base_offset else 0
+    ends_before = stop <= segment.most
+    end = _end_position(segment, source, stop) if ends_before else source.size
+    return SegmentRange(
+        topic=offset_range.topic,
+        partition=offset_range.partition,
+        directory=segment.path.parent,
+        segment=segment,
+        begin=begin,
+        end=end,
+        start=start,
+        stop=stop,
+        offset_fields=((begin, _offset_at(source, begin)),) if begin < end else (),
+        size=source.size,
+        grows=segment.most == MAX_OFFSET,
+        version=source.version,
+    )
 
 
 def _cut(whole: SegmentRange, targets: list[int]) -> list[SegmentRange]:

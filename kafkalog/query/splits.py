@@ -1,0 +1,151 @@
+"""`splits`: parts of a scan of about the same size, each for a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from kafkalog.decoding.read_policy import LAST, Bounds
+from kafkalog.log.log import find_end
+from kafkalog.query.scan import Scan, Source, scan
+from kafkalog.query.sources import PartitionSource
+from kafkalog.query.task_planning import (
+    OffsetRange,
+    ReadTask,
+    SegmentRange,
+    divide,
+    file_range,
+    segment_ranges,
+)
+from kafkalog.storage.location import Location
+
+TARGET_BYTES: Final = 128 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A part of a scan, which pickles; made by `splits`.
+
+    Attributes
+    ----------
+    offset_ranges : tuple of OffsetRange
+        The ``topic``, ``partition``, ``start`` and ``end``, exclusive, of each range of
+        offsets, in the order they are read. Empty for bytes in memory.
+    size_in_bytes : int
+        The number of bytes to read.
+
+    Examples
+    --------
+    >>> import kafkalog
+    >>> batch = kafkalog.RecordBatchBuilder(base_offset=7)
+    >>> batch.append(b"k", b"v", timestamp=1700000000000)
+    >>> [split] = kafkalog.splits(batch.build())
+    >>> split.scan().count()
+    1
+    """
+
+    request: Scan
+    offset_ranges: tuple[OffsetRange, ...]
+    size_in_bytes: int
+
+    def scan(self) -> Scan:
+        """Return the scan of this part."""
+        return replace(self.request, problems=[])
+
+
+def splits(
+    source: Source, target_bytes: int = TARGET_BYTES, **as_scan: Any
+) -> list[Split]:
+    """Divide a scan into parts of about `target_bytes`, in order.
+
+    Together the parts have each record once. They are cut where a segment or, in a
+    large one, a batch begins; small segments and partitions share a part. Offsets are
+    chosen now, so a part that is read again has the same records even if its log has
+    grown.
+
+    Parameters
+    ----------
+    source : path, URL, bytes-like, or list of these
+        As for `scan`.
+    target_bytes : int
+        Size of a part. One may be a third larger, or smaller where the index has no
+        position to cut at.
+    **as_scan
+        The options of `scan`, except `limit` and `progress`.
+
+    Returns
+    -------
+    list of Split
+        The parts. Each can be pickled, and read by another process or machine that
+        sees the same paths.
+
+    Raises
+    ------
+    ValueError
+        If `target_bytes` is not positive, or an option is invalid.
+
+    Examples
+    --------
+    >>> import kafkalog
+    >>> batch = kafkalog.RecordBatchBuilder(base_offset=7)
+    >>> batch.append(b"k", b"v", timestamp=1700000000000)
+    >>> [split.size_in_bytes for split in kafkalog.splits(batch.build())]
+    [70]
+    """
+    if unsupported := {"limit", "progress"}.intersection(as_scan):
+        raise TypeError(f"splits of a scan with {' and '.join(sorted(unsupported))}")
+    if target_bytes < 1:
+        raise ValueError(f"target_bytes {target_bytes}, expected 1 or more")
+    return divide_scan(scan(source, **as_scan), target_bytes)
+
+
+def divide_scan(request: Scan, target_bytes: int) -> list[Split]:
+    """Return the splits of a scan."""
+    in_memory, places = list[Split](), dict[Location, tuple[PartitionSource, Bounds]]()
+    parts = list[SegmentRange]()
+    for source, bounds in request.sources:
+        if source.memory is not None:
+            whole = replace(request, sources=((source, bounds),))
+            in_memory.append(Split(whole, (), memoryview(source.memory).nbytes))
+            continue
+        place = source.directory or source.file
+        assert place is not None
+        places[place] = source, bounds
+        parts += _ranges_of(source, bounds)
+    tasks = divide(parts, target_bytes)
+    return in_memory + [_split(request, task, places) for task in tasks]
+
+
+def _ranges_of(source: PartitionSource, bounds: Bounds) -> Iterator[SegmentRange]:
+    """Yield the parts of a source by segment."""
+    end = bounds.end_offset
+    if source.directory is not None and end == LAST:
+        end = find_end(source.directory, past_damage=True)
+    wanted = OffsetRange(source.topic, source.partition, bounds.start_offset, end)
+    if source.directory is not None:
+        yield from segment_ranges(wanted, source.directory)
+    elif source.file is not None:
+        yield file_range(wanted, source.file)
+
+
+def _split(
+    request: Scan,
+    task: ReadTask,
+    places: dict[Location, tuple[PartitionSource, Bounds]],
+) -> Split:
+    sources = list[tuple[PartitionSource, Bounds]]()
+    ranges = list[OffsetRange]()
+    for part in task:
+        place = part.directory if part.directory in places else part.segment.path
+        source, bounds = places[place]
+        start = part.start
+        if sources and sources[-1][0] is source and sources[-1][1].end_offset == start:
+            start = sources.pop()[1].start_offset
+            ranges.pop()
+        within = replace(bounds, start_offset=start, end_offset=part.stop)
+        sources.append((source, within))
+        ranges.append(OffsetRange(source.topic, source.partition, start, part.stop))
+    size = sum(part.size_in_bytes for part in task)
+    scan_of = replace(request, sources=tuple(sources), progress=None, problems=[])
+    return Split(scan_of, tuple(ranges), size)
