@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from kafkalog.decoding.record_batch import Record, RecordBatch
     from kafkalog.encoding.batch_builder import RecordBatchBuilder, encode_batches
     from kafkalog.errors import *  # noqa: F403
+    from kafkalog.export.log_dataset import dataset
     from kafkalog.indexes.offset_index import OffsetIndex
     from kafkalog.indexes.time_index import TimeIndex
     from kafkalog.indexes.txn_index import TransactionIndex
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     )
     from kafkalog.query.records import Records
     from kafkalog.query.scan import Scan, scan
+    from kafkalog.query.splits import Split, splits
     from kafkalog.storage.properties_file import read_properties
     from kafkalog.verification import Problem, Report, verify
 
@@ -88,10 +90,12 @@ __all__ = [
     "Records",
     "Report",
     "Scan",
+    "Split",
     "TimeIndex",
     "TransactionIndex",
     "WritableLog",
     "compact",
+    "dataset",
     "decode_internal",
     "encode_batches",
     "open",
@@ -99,6 +103,7 @@ __all__ = [
     "replicate",
     "scan",
     "scan_indexes",
+    "splits",
     "verify",
     "whatif",
     "why",
@@ -119,10 +124,12 @@ _MODULES: Final = {
     "Records": "query.records",
     "Report": "verification.verification_report",
     "Scan": "query.scan",
+    "Split": "query.splits",
     "TimeIndex": "indexes.time_index",
     "TransactionIndex": "indexes.txn_index",
     "WritableLog": "log.writable_log",
     "compact": "cleaner.offline_compaction",
+    "dataset": "export.log_dataset",
     "decode_internal": "messages.internal_records",
     "encode_batches": "encoding.batch_builder",
     "open": "log.opening",
@@ -133,6 +140,7 @@ _MODULES: Final = {
     "scan_offset_indexes": "query.index_scan",
     "scan_time_indexes": "query.index_scan",
     "scan_transaction_indexes": "query.index_scan",
+    "splits": "query.splits",
     "verify": "verification",
     "whatif": "cleaner.planned_removals",
     "why": "cleaner.segment_keeping",

@@ -6,13 +6,14 @@ values of some columns, and returns False only where no record can satisfy the
 condition. So a filter's term that has no `Condition` becomes `Anything`, and the filter
 itself is still evaluated on the records that are read.
 
-As in SQL, a comparison with null is not true.
+As in SQL, a comparison with null is not true. The opposite of a test for one of several
+values is "!=" to each, which may match null here: Arrow's ``is_in`` is false for null.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
@@ -120,13 +121,13 @@ class Comparison:
         """Return where a value of the column's range compares as stated."""
         if self.column not in ranges:
             return np.True_
-        least, greatest, _ = ranges[self.column]
+        least, greatest, nulls = ranges[self.column]
         value = self.value
         match self.sign:
             case "==":
                 found = (least <= value) & (value <= greatest)
             case "!=":
-                found = (least != value) | (greatest != value)
+                found = (least != value) | (greatest != value) | nulls
             case "<" | "<=":
                 found = _OPERATORS[self.sign](least, value)
             case _:
@@ -188,7 +189,7 @@ class Every:
 
     def negated(self) -> Condition:
         """Return the disjunction of the opposites."""
-        return Either(tuple(part.negated() for part in self.parts))
+        return either(part.negated() for part in self.parts)
 
     def interval(self, column: str) -> Interval:
         """Return the intersection of the parts' intervals."""
@@ -214,7 +215,7 @@ class Either:
 
     def negated(self) -> Condition:
         """Return the conjunction of the opposites."""
-        return Every(tuple(part.negated() for part in self.parts))
+        return every(part.negated() for part in self.parts)
 
     def interval(self, column: str) -> Interval:
         """Return an interval around those of the parts that are not empty."""
@@ -232,6 +233,31 @@ _OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     ">=": operator.ge,
 }
 
+
+def every(parts: Iterable[Condition]) -> Condition:
+    """Return the conjunction of conditions, as flat as possible."""
+    return _joined(Every, parts)
+
+
+def either(parts: Iterable[Condition]) -> Condition:
+    """Return the disjunction of conditions, as flat as possible.
+
+    >>> below, above = Comparison("offset", "<", 5), Comparison("offset", ">", 9)
+    >>> either([below, either([above])]) == Either((below, above))
+    True
+    """
+    return _joined(Either, parts)
+
+
+def _joined(kind: type[Every | Either], parts: Iterable[Condition]) -> Condition:
+    flat = list[Condition]()
+    for part in parts:
+        flat += part.parts if isinstance(part, kind) else (part,)
+    return flat[0] if len(flat) == 1 else kind(tuple(flat))
+
+
+NOTHING: Final = Either(())
+"""The condition that no record satisfies."""
 
 _UNKNOWN: Final = CODEC_MASK + 1 - len(CODECS)
 # A batch of an unknown codec is read, so that it is reported.

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkalog.decoding.read_policy import FIRST, LAST, Bounds
-from kafkalog.query.conditions import Condition, Every, constant
+from kafkalog.query.conditions import Condition, constant, every
 
 if TYPE_CHECKING:
     from kafkalog.query.scan import Scan
@@ -37,7 +37,7 @@ def narrow(scan: Scan, condition: Condition) -> Scan:
         within = _within(bounds, condition)
         if within.start_offset < within.end_offset and condition.may_match(ranges):
             sources.append((source, within))
-    both = Every((scan.condition, condition))
+    both = every((scan.condition, condition))
     return replace(scan, sources=tuple(sources), condition=both, problems=[])
 
 
