@@ -1,0 +1,204 @@
+"""Datasets: engines get what they would get from all records, filtered afterwards."""
+
+from __future__ import annotations
+
+import operator
+import pickle
+from functools import cache
+
+import datafusion
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kafkalog
+from kafkalog.query.scan_columns import COLUMNS
+from tests import golden_data
+from tests.query import filters
+
+SETS = [name for name in golden_data.SETS if name != "k431-crash"]
+ISOLATIONS = ("read_uncommitted", "read_committed")
+
+JOIN = 'select count(*) from data a join data b using (topic, partition, "offset")'
+
+
+@cache
+def golden(name, isolation):
+    """Return a set's dataset and all its records, with control records."""
+    options = {"isolation": isolation, "control_records": True}
+    source = golden_data.logs(name)
+    whole = kafkalog.scan(source, columns=COLUMNS, **options).to_arrow()
+    return kafkalog.dataset(source, **options), plain(whole)
+
+
+def plain(table):
+    """Return a table without dictionaries, which engines keep or not."""
+    fields = [
+        field.with_type(field.type.value_type)
+        if pa.types.is_dictionary(field.type)
+        else field
+        for field in table.schema
+    ]
+    return table.cast(pa.schema(fields)).combine_chunks()
+
+
+@st.composite
+def questions(draw):
+    """Draw a dataset, all its records, and a filter."""
+    name, isolation = draw(st.sampled_from(SETS)), draw(st.sampled_from(ISOLATIONS))
+    data, whole = golden(name, isolation)
+    times = whole["timestamp"].drop_null().cast(pa.int64()).to_pylist()
+    some = [times[i * (len(times) - 1) // 9] for i in range(10)] if times else [0]
+    topics = [*whole["topic"].unique().to_pylist(), "none such"]
+    return data, whole, draw(filters.terms(topics, some))
+
+
+@given(questions())
+@settings(max_examples=50)
+def test_a_scanner_returns_what_arrow_filters_from_all_records(question):
+    data, whole, term = question
+    expected = whole.filter(term.arrow)
+    assert plain(data.to_table(filter=term.arrow)) == expected
+    assert data.count_rows(filter=term.arrow) == len(expected)
+    some = ["value", "offset"]
+    narrow = data.to_table(some, filter=term.arrow)
+    assert plain(narrow) == expected.select(some).combine_chunks()
+
+
+@given(questions())
+@settings(max_examples=25)
+def test_fragments_have_what_a_filter_selects_once_and_state_it(question):
+    data, whole, term = question
+    fragments = list(data.get_fragments(term.arrow))
+    tables = [plain(part.to_table(filter=term.arrow)) for part in fragments]
+    empty = [whole.slice(0, 0)]
+    assert pa.concat_tables(empty + tables).combine_chunks() == whole.filter(term.arrow)
+    for part in fragments:
+        of_part = part.to_table()
+        assert len(of_part.filter(part.partition_expression)) == len(of_part)
+
+
+@given(questions())
+@settings(max_examples=25)
+def test_duckdb_finds_the_same_rows_in_a_dataset_as_in_all_records(question):
+    data, whole, term = question
+    columns = 'topic, partition, "offset", "timestamp", value'
+    query = f"SELECT {columns} FROM data WHERE {term.sql}"
+    with duckdb.connect() as database:
+        database.register("data", data)
+        found = database.sql(query).to_arrow_table()
+        database.register("data", whole)
+        assert found == database.sql(query).to_arrow_table()
+
+
+@given(questions())
+@settings(max_examples=25)
+def test_polars_finds_the_same_rows_in_a_dataset_as_in_all_records(question):
+    data, whole, term = question
+    columns = ["topic", "partition", "offset", "timestamp", "value"]
+    expected = pl.from_arrow(whole).filter(term.polars).select(columns)
+    lazy = pl.scan_pyarrow_dataset(data).filter(term.polars).select(columns)
+    assert lazy.collect().cast({"topic": pl.String}).equals(expected)
+
+
+@given(questions())
+@settings(max_examples=15)
+def test_datafusion_finds_the_same_rows_in_a_dataset_as_in_all_records(question):
+    data, whole, term = question
+    sql = term.sql.replace("TIMESTAMPTZ", "TIMESTAMP")
+    sql = sql.replace("octet_length(value)", "length(encode(value, 'hex')) / 2")
+    query = f'SELECT topic, partition, "offset", value FROM data WHERE {sql}'
+    found = []
+    for is_dataset in (True, False):
+        context = datafusion.SessionContext()
+        if is_dataset:
+            context.register_dataset("data", data)
+        else:
+            context.register_record_batches("data", [whole.to_batches()])
+        rows = plain(context.sql(query).to_arrow_table()).to_pylist()
+        found.append(sorted(rows, key=lambda row: (row["topic"], row["partition"])))
+    assert found[0] == found[1]
+
+
+def test_a_dataset_pickles():
+    data, whole = golden("k431-clean", "read_uncommitted")
+    assert plain(pickle.loads(pickle.dumps(data)).to_table()) == whole
+
+
+def test_arrows_own_readers_refuse_a_dataset_instead_of_reading_nothing():
+    data, _ = golden("k431-clean", "read_uncommitted")
+    with pytest.raises(FileNotFoundError, match="read by its scanner method"):
+        ds.Scanner.from_dataset(data).to_table()
+    with pytest.raises(NotImplementedError, match="pass it to scanner"):
+        data.filter(pc.field("offset") > 1)
+    with pytest.raises(NotImplementedError, match="cannot be replaced"):
+        data.replace_schema(data.schema)
+
+
+def test_a_dataset_writes_sorts_and_joins_as_its_records_do(tmp_path):
+    data, whole = golden("k431-clean", "read_uncommitted")
+    columns = ["partition", "offset", "value"]
+    ds.write_dataset(data.scanner(columns), tmp_path, format="parquet")
+    written = ds.dataset(tmp_path).to_table().to_pylist()
+    key = operator.itemgetter("partition", "offset")
+    assert sorted(written, key=key) == (
+        sorted(whole.select(columns).to_pylist(), key=key)
+    )
+    order = [
+        ("offset", "descending"),
+        ("topic", "ascending"),
+        ("partition", "ascending"),
+    ]
+    sorted_rows = plain(data.sort_by(order).to_table(columns=columns))
+    assert sorted_rows == whole.sort_by(order).select(columns)
+    few = ds.InMemoryDataset(pa.table({"offset": pa.array([1], pa.int64())}))
+    joined = ds.InMemoryDataset(data.to_table(["topic", "offset"]))
+    assert data.count_rows(filter=pc.field("offset") == 1) == (
+        few.join(joined, "offset").count_rows()
+    )
+
+
+def test_a_projection_of_expressions_reads_the_columns_they_need():
+    data, whole = golden("k431-clean", "read_uncommitted")
+    doubled = {"twice": pc.field("offset") * 2, "topic": pc.field("topic")}
+    found = data.to_table(doubled, filter=pc.field("topic") == "sizes")
+    sizes = whole.filter(pc.field("topic") == "sizes")
+    assert found["twice"].to_pylist() == [2 * o for o in sizes["offset"].to_pylist()]
+
+
+def test_a_query_opens_only_segments_that_may_match(tmp_path, monkeypatch):
+    from kafkalog.segment.log_segment import LogSegment
+
+    opened = []
+    original = LogSegment.open
+    monkeypatch.setattr(
+        LogSegment, "open", lambda self: opened.append(self.name) or original(self)
+    )
+    directory = next(
+        path
+        for path in golden_data.partitions("k431-clean")
+        if len(list(path.glob("*.log"))) > 3
+    )
+    data = kafkalog.dataset(directory.parent)
+    names = sorted(path.name for path in directory.glob("*.log"))
+    base = int(names[2].removesuffix(".log"))
+    topic, _, partition = directory.name.rpartition("-")
+    among = (pc.field("topic") == topic) & (pc.field("partition") == int(partition))
+    edges = (pc.field("offset") == base) | (pc.field("offset") == 0)
+    rows = data.to_table(["offset"], filter=among & edges)
+    assert sorted(set(opened)) == [names[0], names[2]]
+    assert rows["offset"].to_pylist() == [0, base]
+
+
+def test_duckdb_counts_a_dataset_and_joins_it_with_itself():
+    data, whole = golden("k431-clean", "read_uncommitted")
+    with duckdb.connect() as database:
+        database.register("data", data)
+        count = database.sql("select count(*) from data").fetchall()
+        joined = database.sql(JOIN).fetchall()
+    assert count == joined == [(len(whole),)]
