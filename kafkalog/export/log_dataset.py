@@ -139,7 +139,7 @@ class LogDataset(ds.UnionDataset):  # type: ignore[misc]
         Each has about 128 MiB of the log, and may be read by another thread or process.
         """
         request = self._request
-        if filter is not None:
+        if isinstance(filter, pc.Expression):
             request = narrow(request, read_filter(filter).condition)
         return map(LogFragment, divide_scan(request, TARGET_BYTES))
 
@@ -161,17 +161,17 @@ class LogDataset(ds.UnionDataset):  # type: ignore[misc]
         """Read all records and sort them."""
         return ds.InMemoryDataset(self.to_table()).sort_by(sorting, **options)
 
-    def join(self, right_dataset: Any, *options: Any, **named: Any) -> Any:
-        """Read all records and join them with another dataset."""
-        return _in_memory(self).join(_in_memory(right_dataset), *options, **named)
+    def join(self, *arguments: Any, **options: Any) -> ds.InMemoryDataset:
+        """Raise `NotImplementedError`: join the table of the columns you need."""
+        raise NotImplementedError(
+            "join of a LogDataset: join to_table(columns) instead"
+        )
 
-    def join_asof(self, right_dataset: Any, *options: Any, **named: Any) -> Any:
-        """Read all records and join them with another dataset by nearest keys."""
-        return _in_memory(self).join_asof(_in_memory(right_dataset), *options, **named)
-
-
-def _in_memory(data: Any) -> Any:
-    return ds.InMemoryDataset(data.to_table()) if isinstance(data, LogDataset) else data
+    def join_asof(self, *arguments: Any, **options: Any) -> ds.InMemoryDataset:
+        """Raise `NotImplementedError`: join the table of the columns you need."""
+        raise NotImplementedError(
+            "join of a LogDataset: join to_table(columns) instead"
+        )
 
 
 class LogFragment:
@@ -249,12 +249,14 @@ def _range_expression(
 def scanner_of(
     request: Scan,
     columns: list[str] | Mapping[str, pc.Expression] | None,
-    condition: pc.Expression | None,
+    condition: pc.Expression | pa.Scalar | None,
     batch_size: int,
     options: dict[str, Any],
 ) -> ds.Scanner:
     """Return a scanner of a scan, which reads the columns that are needed."""
     needed = None if columns is None else _columns_in(columns)
+    if isinstance(condition, pa.Scalar):  # DataFusion's result of a constant filter
+        condition = pc.scalar(condition)
     if condition is not None:
         terms = read_filter(condition)
         request = narrow(request, terms.condition)

@@ -193,7 +193,7 @@ class Every:
 
     def interval(self, column: str) -> Interval:
         """Return the intersection of the parts' intervals."""
-        found = [part.interval(column) for part in self.parts]
+        found = [ALL, *(part.interval(column) for part in self.parts)]
         return max(low for low, _ in found), min(high for _, high in found)
 
 
