@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from kafkalog.encoding.batch_builder import RecordBatchBuilder, encode_batches
     from kafkalog.errors import *  # noqa: F403
     from kafkalog.export.log_dataset import dataset
+    from kafkalog.export.ray_source import ray_datasource
     from kafkalog.indexes.offset_index import OffsetIndex
     from kafkalog.indexes.time_index import TimeIndex
     from kafkalog.indexes.txn_index import TransactionIndex
@@ -99,6 +100,7 @@ __all__ = [
     "decode_internal",
     "encode_batches",
     "open",
+    "ray_datasource",
     "read_properties",
     "replicate",
     "scan",
@@ -133,6 +135,7 @@ _MODULES: Final = {
     "decode_internal": "messages.internal_records",
     "encode_batches": "encoding.batch_builder",
     "open": "log.opening",
+    "ray_datasource": "export.ray_source",
     "read_properties": "storage.properties_file",
     "replicate": "manager.replication",
     "scan": "query.scan",

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from kafkalog.codecs.bytes_text import repair_utf8
 from kafkalog.export.optional_packages import require
-from kafkalog.query.records import BytesColumn, HeadersColumn, Records
+from kafkalog.query.records import BytesColumn, HeadersColumn, Records, ViewColumn
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -97,7 +97,7 @@ def _array(name: str, records: Records) -> pa.Array:
         valid = None if not missing.any() else bitmap(~missing)
         buffers = [valid, pa.py_buffer(column)]
         return pa.Array.from_buffers(TYPES[name], len(column), buffers)
-    if isinstance(column, BytesColumn):
+    if isinstance(column, BytesColumn | ViewColumn):
         return bytes_array(column)
     if isinstance(column, HeadersColumn):
         return headers_array(column)
@@ -109,8 +109,10 @@ def bitmap(valid: npt.NDArray[np.bool_]) -> Any:
     return pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
-def bytes_array(column: BytesColumn, kind: Any = None) -> pa.Array:
+def bytes_array(column: BytesColumn | ViewColumn, kind: Any = None) -> pa.Array:
     """Return a column of byte strings as an Arrow array of `kind`, default binary."""
+    if isinstance(column, ViewColumn):
+        raise TypeError("Arrow array of a chunk read with views=True, expected False")
     valid = None if column.valid is None else bitmap(column.valid)
     buffers = [valid, pa.py_buffer(column.offsets), pa.py_buffer(column.data)]
     kind = pa.binary() if kind is None else kind
@@ -120,8 +122,9 @@ def bytes_array(column: BytesColumn, kind: Any = None) -> pa.Array:
 def headers_array(column: HeadersColumn) -> pa.Array:
     """Return headers as an Arrow array of lists of structs with text keys."""
     key, value = column.key, column.value
+    values = bytes_array(value)  # before the keys, as it refuses views
     struct = pa.StructArray.from_arrays(
-        [bytes_array(_as_text(key), pa.string()), bytes_array(value)],
+        [bytes_array(_as_text(key), pa.string()), values],
         fields=list(HEADERS.value_type),
     )
     buffers = [None, pa.py_buffer(column.offsets)]

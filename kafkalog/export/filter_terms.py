@@ -177,15 +177,16 @@ def _result(call: Call) -> Condition:
         case "is_valid", [Field((column,))]:
             return NullTest(column, inverted=True)
         case "is_in", [Field((column,))]:
-            return _one_of(column, call.options["value_set"])
+            return one_of(column, call.options["value_set"].values)
         case function, [left, right] if function in SIGNS:
             return _comparison(SIGNS[function], left, right)
     return ANYTHING
 
 
-def _one_of(column: str, values: pa.Scalar) -> Condition:
-    found = [_compare(column, "==", value) for value in values.values]
-    if values.values.null_count:
+def one_of(column: str, values: pa.Array) -> Condition:
+    """Return the condition that a column has one of `values`."""
+    found = [compare(column, "==", value) for value in values]
+    if values.null_count:
         found.append(NullTest(column))
     return either(found)
 
@@ -193,13 +194,13 @@ def _one_of(column: str, values: pa.Scalar) -> Condition:
 def _comparison(sign: str, left: Node, right: Node) -> Condition:
     match left, right:
         case Field((column,)), pa.Scalar():
-            return _compare(column, sign, right)
+            return compare(column, sign, right)
         case pa.Scalar(), Field((column,)):
-            return _compare(column, MIRRORED[sign], left)
+            return compare(column, MIRRORED[sign], left)
     return ANYTHING
 
 
-def _compare(column: str, sign: str, literal: pa.Scalar) -> Condition:
+def compare(column: str, sign: str, literal: pa.Scalar) -> Condition:
     """Return the comparison of a column with a literal, if its type allows it."""
     if not literal.is_valid:
         return NOTHING

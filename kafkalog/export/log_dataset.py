@@ -96,13 +96,13 @@ class LogDataset(ds.UnionDataset):  # type: ignore[misc]
         missing = kind.make_fragment(NOT_A_FILE, pa.fs.LocalFileSystem())
         child = ds.FileSystemDataset([missing], request.schema, kind)
         super().__init__(request.schema, [child])
-        self._request = request
+        self.request = request
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return LogDataset, (self._request,)
+        return LogDataset, (self.request,)
 
     def __repr__(self) -> str:
-        return f"<LogDataset of {self._request!r}>"
+        return f"<LogDataset of {self.request!r}>"
 
     def scanner(
         self,
@@ -129,7 +129,7 @@ class LogDataset(ds.UnionDataset):  # type: ignore[misc]
         pyarrow.dataset.Scanner
             A scanner that can be used once.
         """
-        return scanner_of(self._request, columns, filter, batch_size, options)
+        return scanner_of(self.request, columns, filter, batch_size, options)
 
     def get_fragments(
         self, filter: pc.Expression | None = None
@@ -138,7 +138,7 @@ class LogDataset(ds.UnionDataset):  # type: ignore[misc]
 
         Each has about 128 MiB of the log, and may be read by another thread or process.
         """
-        request = self._request
+        request = self.request
         if isinstance(filter, pc.Expression):
             request = narrow(request, read_filter(filter).condition)
         return map(LogFragment, divide_scan(request, TARGET_BYTES))
@@ -146,7 +146,7 @@ class LogDataset(ds.UnionDataset):  # type: ignore[misc]
     def count_rows(self, **options: Any) -> int:
         """Return the number of records; without a filter, from headers of batches."""
         if options.get("filter") is None:
-            return replace(self._request, problems=[]).count()
+            return replace(self.request, problems=[]).count()
         return int(self.scanner(**options).count_rows())
 
     def filter(self, expression: pc.Expression) -> LogDataset:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Iterator, Mapping, Sized
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
@@ -240,12 +241,15 @@ class Records(Generic[ByteStrings]):
     def to_arrow(self) -> pa.RecordBatch:
         """Return the requested columns as an Arrow record batch; needs pyarrow.
 
-        Not for a chunk of views, whose rows are not contiguous.
-
         Returns
         -------
         pyarrow.RecordBatch
             The columns that `Scan.to_arrow` has, without a copy of keys and values.
+
+        Raises
+        ------
+        TypeError
+            For a chunk of views, whose rows are not contiguous.
 
         Examples
         --------
@@ -256,8 +260,6 @@ class Records(Generic[ByteStrings]):
         >>> records.to_arrow().to_pylist()
         [{'offset': 7, 'key': b'k'}]
         """
-        from importlib import import_module
-
         arrow = import_module("kafkalog.export.arrow")  # needs pyarrow
         batch: pa.RecordBatch = arrow.to_batch(self, arrow.schema_of(self.names))
         return batch

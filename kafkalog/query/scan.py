@@ -451,8 +451,33 @@ class Scan:
         frame: pl.DataFrame = _export("dataframes").to_polars(self)
         return frame
 
+    def lazy(self) -> pl.LazyFrame:
+        """Return the records as a Polars query, which reads when it is collected.
 
-def _export(module: Literal["arrow", "dataframes"]) -> Any:
+        Polars passes on which columns, rows and how many of them a query needs: what a
+        condition on offsets, times, partitions or other fields of batches excludes is
+        not decoded. Needs polars and pyarrow.
+
+        Returns
+        -------
+        polars.LazyFrame
+            A frame with the columns of `to_polars`.
+
+        Examples
+        --------
+        >>> import kafkalog, polars
+        >>> batch = kafkalog.RecordBatchBuilder(base_offset=7)
+        >>> for value in (b"one", b"two", b"three"):
+        ...     batch.append(None, value, timestamp=1)
+        >>> lazy = kafkalog.scan(batch.build()).lazy()
+        >>> lazy.filter(polars.col("offset") > 8).select("value").collect().rows()
+        [(b'three',)]
+        """
+        frame: pl.LazyFrame = _export("polars_source").to_lazy(self)
+        return frame
+
+
+def _export(module: Literal["arrow", "dataframes", "polars_source"]) -> Any:
     """Import a module of `kafkalog.export`, which converts a scan to other tables.
 
     It is imported here because it needs packages that may be missing.

@@ -108,6 +108,34 @@ def test_polars_finds_the_same_rows_in_a_dataset_as_in_all_records(question):
 
 
 @given(questions())
+@settings(max_examples=40)
+def test_a_lazy_scan_finds_the_same_rows_as_polars_in_all_records(question):
+    data, whole, term = question
+    columns = ["topic", "partition", "offset", "timestamp", "value"]
+    expected = pl.from_arrow(whole).filter(term.polars).select(columns)
+    found = data.request.lazy().filter(term.polars).select(columns).collect()
+    assert found.cast({"topic": pl.String}).equals(expected)
+
+
+def test_a_lazy_scan_reads_the_first_rows_and_then_filters_them():
+    data, whole = golden("k431-clean", "read_uncommitted")
+    last = pl.col("offset") == pl.col("offset").max()
+    expected = pl.from_arrow(whole).head(9).filter(last).select("offset")
+    assert (
+        data.request.lazy()
+        .head(9)
+        .filter(last)
+        .select("offset")
+        .collect()
+        .equals(expected)
+    )
+    some = pl.col("offset") == 1
+    expected = pl.from_arrow(whole).filter(some).head(2).select("value")
+    found = data.request.lazy().filter(some).head(2).select("value").collect()
+    assert found.equals(expected)
+
+
+@given(questions())
 @settings(max_examples=15)
 def test_datafusion_finds_the_same_rows_in_a_dataset_as_in_all_records(question):
     data, whole, term = question

@@ -1,0 +1,162 @@
+"""A scan as a ``polars.LazyFrame``, by Polars' interface for sources of its users.
+
+Polars passes the columns, the predicate and the number of rows that a query needs. The
+predicate is evaluated by Polars on what is read. What it states about partitions,
+offsets, times and batch headers is found in its JSON form, and decides what is read; a
+part that is not known there skips nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkalog.export.filter_terms import FLAGS, compare, one_of
+from kafkalog.export.log_dataset import BATCH_SIZE, sized_batches
+from kafkalog.export.optional_packages import require
+from kafkalog.query.conditions import (
+    ANYTHING,
+    MIRRORED,
+    Comparison,
+    Condition,
+    NullTest,
+    either,
+    every,
+)
+from kafkalog.query.narrowing import narrow
+from kafkalog.query.scan import Scan
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+else:
+    pa = require("pyarrow", "polars")
+    pl = require("polars", "polars")
+
+SIGNS: Final = {
+    "Eq": "==",
+    "NotEq": "!=",
+    "Lt": "<",
+    "LtEq": "<=",
+    "Gt": ">",
+    "GtEq": ">=",
+}
+CLOSED: Final = {
+    "Both": (">=", "<="),
+    "Left": (">=", "<"),
+    "Right": (">", "<="),
+    "None": (">", "<"),
+}
+UNITS: Final = {"Milliseconds": "ms", "Microseconds": "us", "Nanoseconds": "ns"}
+
+
+def to_lazy(scan: Scan) -> pl.LazyFrame:
+    """Return a scan as a ``polars.LazyFrame``."""
+    from polars.io.plugins import register_io_source
+
+    schema = pl.DataFrame(scan.schema.empty_table()).schema
+    return register_io_source(partial(_read, scan), schema=schema)
+
+
+def _read(
+    scan: Scan,
+    columns: list[str] | None,
+    predicate: pl.Expr | None,
+    limit: int | None,
+    batch_size: int | None,
+) -> Iterator[pl.DataFrame]:
+    """Yield frames of the first `limit` records for which a predicate is true.
+
+    As Polars wants it, the limit comes before the predicate.
+    """
+    columns = list(scan.columns) if columns is None else columns
+    if limit is not None:
+        scan = replace(
+            scan, limit=min(limit, limit if scan.limit is None else scan.limit)
+        )
+    needed = set(columns)
+    if predicate is not None:
+        needed.update(predicate.meta.root_names())
+        tree = json.loads(predicate.meta.serialize(format="json"))
+        scan = narrow(scan, condition_of(tree))
+    kept = tuple(name for name in scan.columns if name in needed)
+    for batch in sized_batches(replace(scan, columns=kept), batch_size or BATCH_SIZE):
+        frame = pl.DataFrame(batch)
+        if predicate is not None:
+            frame = frame.filter(predicate)
+        yield frame.select(columns)
+
+
+def condition_of(tree: Any) -> Condition:
+    """Return a condition that every record has for which a predicate is true.
+
+    `tree` is the predicate in JSON, as Polars serializes it.
+
+    >>> import polars as pl
+    >>> predicate = pl.col("offset") > 4
+    >>> condition_of(json.loads(predicate.meta.serialize(format="json")))
+    Comparison(column='offset', sign='>', value=4)
+    """
+    match tree:
+        case {"BinaryExpr": {"left": left, "op": "And" | "LogicalAnd", "right": right}}:
+            return every((condition_of(left), condition_of(right)))
+        case {"BinaryExpr": {"left": left, "op": "Or" | "LogicalOr", "right": right}}:
+            return either((condition_of(left), condition_of(right)))
+        case {"BinaryExpr": {"left": left, "op": sign, "right": right}}:
+            return _comparison(SIGNS.get(sign), left, right)
+        case {"Function": {"input": inputs, "function": {"Boolean": function}}}:
+            return _of_function(function, inputs)
+        case {"Column": str(column)} if column in FLAGS:
+            return Comparison(column, "==", True)
+    return ANYTHING
+
+
+def _of_function(function: Any, inputs: list[Any]) -> Condition:
+    match function, inputs:
+        case "Not", [argument]:
+            return condition_of(argument).negated()
+        case "IsNull", [{"Column": str(column)}]:
+            return NullTest(column)
+        case "IsNotNull", [{"Column": str(column)}]:
+            return NullTest(column, inverted=True)
+        case {"IsBetween": {"closed": closed}}, [column, least, greatest]:
+            above, below = CLOSED[closed]
+            return every(
+                (
+                    _comparison(above, column, least),
+                    _comparison(below, column, greatest),
+                )
+            )
+        case {"IsIn": _}, [
+            {"Column": str(column)},
+            {"Literal": {"Scalar": {"List": items}}},
+        ]:
+            values = pl.read_ipc_stream(bytes(items)).to_series().to_arrow()
+            return one_of(column, values)
+    return ANYTHING
+
+
+def _comparison(sign: str | None, left: Any, right: Any) -> Condition:
+    match left, right:
+        case {"Column": str(column)}, {"Literal": literal} if sign is not None:
+            return _compare(column, sign, literal)
+        case {"Literal": literal}, {"Column": str(column)} if sign is not None:
+            return _compare(column, MIRRORED[sign], literal)
+    return ANYTHING
+
+
+def _compare(column: str, sign: str, literal: Any) -> Condition:
+    match literal:
+        case {"Scalar": {"Datetime": [int(value), str(unit), _]}} if unit in UNITS:
+            time = pa.scalar(value, pa.timestamp(UNITS[unit], "UTC"))
+            return compare(column, sign, time)
+        case {"Dyn": {"Int": int(value)}}:
+            return compare(column, sign, pa.scalar(value))
+        case {"Scalar": dict(scalar)}:
+            [value] = scalar.values()
+            if isinstance(value, int | float | str):
+                return compare(column, sign, pa.scalar(value))
+    return ANYTHING

@@ -1,0 +1,186 @@
+"""Conditions: what expressions of Arrow and Polars state, and what that excludes."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import kafkalog
+from kafkalog.decoding.read_policy import FIRST, LAST
+from kafkalog.export.filter_terms import read_filter
+from kafkalog.export.polars_source import condition_of
+from kafkalog.query.conditions import (
+    ALL,
+    ANYTHING,
+    NOTHING,
+    Comparison,
+    Either,
+    Every,
+    NullTest,
+    ValueRange,
+    batch_ranges,
+)
+from kafkalog.query.scan_columns import COLUMNS
+from tests import golden_data
+
+HALF_A_MS = datetime(2026, 1, 1, 0, 0, 0, 500, tzinfo=UTC)
+NEW_YEAR = 1_767_225_600_000
+OFFSET, TOPIC, TIME = map(pc.field, ("offset", "topic", "timestamp"))
+P_OFFSET, P_TOPIC, P_TIME = map(pl.col, ("offset", "topic", "timestamp"))
+ABOVE = Comparison("offset", ">", 4)
+
+
+@pytest.mark.parametrize(
+    ("arrow", "polars", "condition"),
+    [
+        (OFFSET > 4, P_OFFSET > 4, ABOVE),
+        (pc.scalar(4) < OFFSET, pl.lit(4) < P_OFFSET, ABOVE),
+        (OFFSET > 4.5, None, ABOVE),
+        (OFFSET < 4.5, None, Comparison("offset", "<", 5)),
+        (OFFSET == 4.5, None, ANYTHING),
+        (~(OFFSET <= 4), ~(P_OFFSET <= 4), ABOVE),
+        (TOPIC == "a", P_TOPIC == "a", Comparison("topic", "==", "a")),
+        (
+            TOPIC.isin(["a", "b"]),
+            P_TOPIC.is_in(["a", "b"]),
+            Either((Comparison("topic", "==", "a"), Comparison("topic", "==", "b"))),
+        ),
+        (
+            (OFFSET > 4) & (OFFSET <= 9),
+            P_OFFSET.is_between(4, 9, closed="right"),
+            Every((ABOVE, Comparison("offset", "<=", 9))),
+        ),
+        (
+            (OFFSET > 4) | (pc.field("is_control")) | (TOPIC == "a"),
+            (P_OFFSET > 4) | (pl.col("is_control")) | (P_TOPIC == "a"),
+            Either(
+                (
+                    ABOVE,
+                    Comparison("is_control", "==", True),
+                    Comparison("topic", "==", "a"),
+                )
+            ),
+        ),
+        (TIME.is_null(), P_TIME.is_null(), NullTest("timestamp")),
+        (TIME.is_valid(), P_TIME.is_not_null(), NullTest("timestamp", inverted=True)),
+        (TIME >= HALF_A_MS, None, Comparison("timestamp", ">=", NEW_YEAR + 1)),
+        (TIME <= HALF_A_MS, None, Comparison("timestamp", "<=", NEW_YEAR)),
+        (pc.scalar(False), None, NOTHING),
+        (pa.scalar(None, pa.int64()) == OFFSET, None, NOTHING),
+        (pc.field("value") == b"x", pl.col("value") == b"x", ANYTHING),
+        (OFFSET + 1 > 4, P_OFFSET + 1 > 4, ANYTHING),
+        (pc.field("headers", "key") == "x", None, ANYTHING),
+    ],
+    ids=str,
+)
+def test_an_expression_states_a_condition(arrow, polars, condition):
+    assert read_filter(arrow).condition == condition
+    if polars is not None:
+        tree = json.loads(polars.meta.serialize(format="json"))
+        assert condition_of(tree) == condition
+
+
+def test_an_expression_names_its_columns():
+    expression = (OFFSET > 4) & ((pc.field("headers", "key") == "x") | TIME.is_null())
+    assert read_filter(expression).columns == {"offset", "headers", "timestamp"}
+
+
+def test_a_thousand_alternatives_are_no_deeper_than_two():
+    expression = OFFSET == 0
+    for offset in range(1, 2000):
+        expression = (offset == OFFSET) | expression
+    condition = read_filter(expression).condition
+    assert len(condition.parts) == 2000
+    assert condition.interval("offset") == (0, 1999)
+
+
+@pytest.mark.parametrize(
+    ("condition", "interval"),
+    [
+        (ABOVE, (5, LAST)),
+        (Comparison("offset", ">=", 5), (5, LAST)),
+        (Comparison("offset", "<", 5), (FIRST, 4)),
+        (Comparison("offset", "==", 5), (5, 5)),
+        (Comparison("offset", "!=", 5), ALL),
+        (Comparison("topic", "==", "a"), ALL),
+        (NullTest("offset"), ALL),
+        (Every((ABOVE, Comparison("offset", "<", 9), ANYTHING)), (5, 8)),
+        (Either((ABOVE, Comparison("offset", "==", 1))), (1, LAST)),
+        (Either((ABOVE, NullTest("offset"))), ALL),
+    ],
+    ids=str,
+)
+def test_a_condition_has_an_interval(condition, interval):
+    assert condition.interval("offset") == interval
+
+
+def test_no_interval_is_left_of_a_contradiction():
+    least, greatest = Every((ABOVE, Comparison("offset", "<", 3))).interval("offset")
+    assert least > greatest
+    least, greatest = NOTHING.interval("offset")
+    assert least > greatest
+
+
+@given(
+    st.sampled_from(["==", "!=", "<", "<=", ">", ">="]),
+    st.integers(-3, 3),
+    st.lists(st.integers(-3, 3) | st.none(), min_size=1),
+)
+def test_a_range_is_excluded_only_if_no_value_in_it_compares(sign, value, values):
+    known = [found for found in values if found is not None]
+    least, greatest = (min(known), max(known)) if known else (LAST, FIRST)
+    ranges = {"offset": ValueRange(least, greatest, len(known) < len(values))}
+    comparison = Comparison("offset", sign, value)
+    for condition in (comparison, comparison.negated()):
+        true_of = {
+            "==": value.__eq__,
+            "!=": value.__ne__,
+            "<": value.__gt__,
+            "<=": value.__ge__,
+            ">": value.__lt__,
+            ">=": value.__le__,
+        }[condition.sign]
+        if any(map(true_of, known)):
+            assert condition.may_match(ranges)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in golden_data.SETS if name != "k431-crash"]
+)
+def test_the_ranges_of_batches_enclose_the_values_of_their_records(name):
+    scan = kafkalog.scan(golden_data.logs(name), columns=COLUMNS, control_records=True)
+    batches = 0
+    for source, _ in scan.sources:
+        if source.directory is None:
+            continue
+        for file in sorted(source.directory.glob("*.log")):
+            of_file = kafkalog.scan(file, columns=COLUMNS, control_records=True)
+            records = [row for chunk in of_file.chunks() for row in chunk]
+            rows = headers_of(file)
+            ranges = batch_ranges(rows)
+            for row in records:
+                [i] = np.flatnonzero(rows["position"] == row.position)
+                batches += 1
+                for column, (least, greatest, nulls) in ranges.items():
+                    value = getattr(row, column)
+                    if value is None:
+                        assert np.broadcast_to(nulls, len(rows))[i], (column, row)
+                    else:
+                        assert least[i] <= value <= greatest[i], (column, row)
+    assert batches
+
+
+def headers_of(file):
+    """Return the headers of all batches of a file."""
+    from kafkalog.formats.batch_headers import scan_headers
+
+    rows, _, _ = scan_headers(np.fromfile(file, np.uint8))
+    return rows

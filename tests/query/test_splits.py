@@ -1,0 +1,142 @@
+"""Splits: together they have each record of a scan once, in order."""
+
+from __future__ import annotations
+
+import operator
+import pickle
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kafkalog
+from kafkalog.query.scan_columns import COLUMNS
+from tests import golden_data
+from tests.query.big_segment import write_segment
+
+SETS = [name for name in golden_data.SETS if name != "k431-crash"]
+
+
+def tables_of(parts):
+    return [part.scan().to_arrow() for part in parts]
+
+
+def joined(tables, whole):
+    return pa.concat_tables([whole.slice(0, 0), *tables]).to_pylist()
+
+
+@given(
+    st.sampled_from(SETS),
+    st.sampled_from([1, 500, 3000, 50_000, 1 << 30]),
+    st.sampled_from(["read_uncommitted", "read_committed"]),
+    st.integers(0, 60) | st.none(),
+    st.integers(20, 120) | st.none(),
+    st.sampled_from([None, "*", "state*", "[c-s]*"]),
+)
+@settings(max_examples=40)
+def test_splits_have_the_records_of_the_scan(
+    name, target_bytes, isolation, start, end, topics
+):
+    options = {
+        "isolation": isolation,
+        "start_offset": start,
+        "end_offset": end,
+        "topics": topics,
+        "columns": COLUMNS,
+    }
+    source = golden_data.logs(name)
+    try:
+        whole = kafkalog.scan(source, **options).to_arrow()
+    except FileNotFoundError:  # no such topic in this set
+        return
+    parts = pickle.loads(pickle.dumps(kafkalog.splits(source, target_bytes, **options)))
+    assert joined(tables_of(parts), whole) == whole.to_pylist()
+
+
+def test_a_lone_file_is_divided_where_its_index_has_batches(tmp_path):
+    place = write_segment(tmp_path / "big-0", 4 << 20, index_every=2).place
+    [file] = place.glob("*.log")
+    parts = kafkalog.splits(file, 1 << 20)
+    assert [part.offset_ranges[0].topic for part in parts] == ["big"] * 4
+    assert sum(part.size_in_bytes for part in parts) == file.stat().st_size
+    whole = kafkalog.scan(file).to_arrow()
+    assert joined(tables_of(parts), whole) == whole.to_pylist()
+
+
+def test_a_split_is_read_by_another_process():
+    source = golden_data.logs("k431-clean")
+    parts = kafkalog.splits(source, 20_000)
+    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+        counts = list(pool.map(count_of, parts))
+    assert len(counts) > 2
+    assert sum(counts) == kafkalog.scan(source).count()
+
+
+def count_of(part):
+    return part.scan().count()
+
+
+def test_a_split_keeps_its_records_when_its_log_grows(tmp_path):
+    with kafkalog.open(tmp_path / "log-0", mode="a") as log:
+        log.append(batch(b"one"))
+        [part] = kafkalog.splits(tmp_path)
+        log.append(batch(b"two"))
+        assert part.scan().to_arrow()["value"].to_pylist() == [b"one"]
+        assert part.offset_ranges == (("log", 0, part.offset_ranges[0].start, 1),)
+
+
+def batch(value):
+    builder = kafkalog.RecordBatchBuilder()
+    builder.append(None, value, timestamp=1)
+    return builder.build()
+
+
+def test_bytes_in_memory_are_one_split():
+    data = batch(b"one")
+    [part] = kafkalog.splits(data, 1)
+    assert (part.size_in_bytes, part.offset_ranges) == (len(data), ())
+    assert part.scan().count() == 1
+
+
+def test_splits_refuse_options_that_they_cannot_divide():
+    with pytest.raises(TypeError, match="splits of a scan with limit"):
+        kafkalog.splits(b"", limit=3)
+    with pytest.raises(ValueError, match="target_bytes 0, expected 1 or more"):
+        kafkalog.splits(b"", 0)
+
+
+def test_dask_reads_a_frame_from_splits():
+    import dask
+    import dask.dataframe as dd
+
+    source = golden_data.logs("k431-clean")
+    parts = kafkalog.splits(source, 50_000, columns=["partition", "offset"])
+    with dask.config.set(scheduler="synchronous"):
+        frame = dd.from_map(frame_of, parts)
+        found = frame["offset"].sum().compute()
+    assert found == sum(kafkalog.scan(source).to_arrow()["offset"].to_pylist())
+
+
+def frame_of(part):
+    return part.scan().to_pandas()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of ray's own
+def test_ray_reads_a_dataset_from_splits():
+    import ray
+
+    source = golden_data.logs("k431-clean")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        columns = ["topic", "partition", "offset", "value"]
+        logs = kafkalog.ray_datasource(source, 20_000, columns=columns)
+        rows = ray.data.read_datasource(logs).take_all()
+    finally:
+        ray.shutdown()
+    expected = kafkalog.scan(source, columns=columns).to_arrow().to_pylist()
+    key = operator.itemgetter(*columns[:3])
+    assert sorted(rows, key=key) == sorted(expected, key=key)
