@@ -88,7 +88,8 @@ def test_records_convert_to_an_arrow_batch(column):
     scan = kafkalog.scan(LOGS, columns=COLUMNS)
     batches = [chunk.to_arrow() for chunk in scan.chunks()]
     assert pa.Table.from_batches(batches) == scan.to_arrow()
-    [chunk] = kafkalog.scan(LOGS, columns=[column], topics="sizes").chunks(views=True)
+    scan = kafkalog.scan(LOGS, columns=[column], topics="sizes")
+    chunk = next(scan.chunks(views=True))
     with pytest.raises(TypeError, match="views=True"):
         chunk.to_arrow()
 
