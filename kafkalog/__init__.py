@@ -7,7 +7,8 @@
 >>> records.value.to_list()
 [b'v']
 
-All errors are in `kafkalog.errors`; those that most callers catch are here, too.
+All errors are in `kafkalog.errors`; those that most callers catch are here, too. What
+keys and values hold is read by `kafkalog.values`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from kafkalog.errors import (
 )
 
 if TYPE_CHECKING:
+    from kafkalog import values as values
     from kafkalog.cleaner.offline_compaction import compact
     from kafkalog.cleaner.planned_removals import whatif
     from kafkalog.cleaner.segment_keeping import why
@@ -161,6 +163,8 @@ if not TYPE_CHECKING:
             value = getattr(import_module(f"kafkalog.{_MODULES[name]}"), name)
         elif name in errors.__all__:
             value = getattr(errors, name)
+        elif name == "values":
+            value = import_module("kafkalog.values")
         else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         globals()[name] = value

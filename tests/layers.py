@@ -25,9 +25,9 @@ LAYERS: Final = [
     Layer("commands", ("__main__",), "`python -m kafkalog`"),
     Layer(
         "surfaces",
-        ("cli", "export", "spark", "testing"),
-        "commands, other libraries' tables, Spark, test doubles; the names of "
-        "`kafkalog` itself",
+        ("cli", "export", "spark", "testing", "values"),
+        "commands, other libraries' tables, Spark, test doubles, what values hold; "
+        "the names of `kafkalog` itself",
     ),
     Layer("dump", ("dump",), "kafka-dump-log's text"),
     Layer("query", ("query",), "reads over many logs: scan, find, tail"),

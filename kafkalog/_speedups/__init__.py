@@ -81,6 +81,12 @@ from kafkalog._speedups.validate import (
     take_batches,
 )
 from kafkalog._speedups.varint import decode_varints, encode_varints
+from kafkalog._speedups.wire_format import (
+    count_message_indexes,
+    read_message_indexes,
+    read_schema_ids,
+    skip_schema_headers,
+)
 
 __all__ = [
     "DumpFlag",
@@ -96,6 +102,7 @@ __all__ = [
     "bound_decompressed_sizes",
     "check_batches",
     "check_counts",
+    "count_message_indexes",
     "count_rising",
     "crc_many",
     "decode_headers",
@@ -130,13 +137,16 @@ __all__ = [
     "plan_run",
     "put_offsets",
     "read_marks",
+    "read_message_indexes",
     "read_required_entry",
+    "read_schema_ids",
     "retain_records",
     "scan_batches",
     "search_ranges",
     "search_slots",
     "search_value",
     "skip_records",
+    "skip_schema_headers",
     "split_records",
     "stamp_batches",
     "stays_in_format",

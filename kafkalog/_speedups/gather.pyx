@@ -5,36 +5,40 @@ from libc.string cimport memcpy
 from kafkalog._speedups._buffers cimport Buffers, hold_buffers, release_buffers
 from kafkalog._speedups._strings cimport copy
 
+ctypedef fused place:
+    int32_t
+    int64_t
+
 
 def lengths_to_offsets(
-    const int32_t[::1] lengths not None,
-    int32_t[::1] offsets not None,
+    const place[::1] lengths not None,
+    place[::1] offsets not None,
     uint8_t[::1] valid not None,
 ):
     """Fill `offsets` (n + 1) and `valid` from `lengths`, where -1 is null.
 
-    Returns (total bytes, nulls). Above 2 GiB in total the offsets overflow, and must
-    not be used.
+    Returns (total bytes, nulls). Above 2 GiB in total, offsets of int32 overflow, and
+    must not be used.
     """
     cdef Py_ssize_t i, count = lengths.shape[0]
     cdef int64_t total = 0, nulls = 0
-    cdef int32_t length, null
+    cdef place length, null
     offsets[0] = 0
     with nogil:
         for i in range(count):
             length = lengths[i]
-            null = length >> 31  # -1 or 0
+            null = -(length < 0)
             total += length & ~null
             nulls -= null
             valid[i] = <uint8_t>(null + 1)
-            offsets[i + 1] = <int32_t>total
+            offsets[i + 1] = <place>total
     return total, nulls
 
 
 def gather_bytes(
     const uint8_t[::1] src not None,
-    const int32_t[::1] starts not None,
-    const int32_t[::1] lengths not None,
+    const place[::1] starts not None,
+    const place[::1] lengths not None,
     uint8_t[::1] out not None,
 ):
     """Copy ``src[start:start + length]`` of each row into `out`, one after another.
