@@ -42,7 +42,8 @@ __all__ = ["MessageIndexes", "message_indexes", "payloads", "schema_ids"]
 NO_SCHEMA_ID: Final = -1
 MAX_INT32: Final = 2**31 - 1
 
-Places = npt.NDArray[np.int32] | npt.NDArray[np.int64]
+Places = npt.NDArray[Any]
+"""Positions in a column's data, int32 or int64 as its offsets are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +127,8 @@ def payloads(column: Any, *, protobuf: bool = False) -> Any:
         Values: Arrow's ``binary`` or ``large_binary``, or a column of `Records`.
     protobuf : bool
         Whether message indexes precede the payload, as they do in Protobuf. A value
-        whose message indexes are truncated, longer than the value, or not int32 is not
-        in the wire format then.
+        with invalid ones has no payload then: if they do not end in the value, the
+        count is negative, or a varint takes more than 5 bytes.
 
     Returns
     -------
@@ -178,8 +179,8 @@ def message_indexes(column: Any) -> Any:
     Returns
     -------
     pyarrow.Array, pyarrow.ChunkedArray or MessageIndexes
-        Lists of int32; null where a value is not in the wire format, or its message
-        indexes are truncated, longer than the value, or not int32.
+        Lists of int32; null where a value is not in the wire format, or has invalid
+        message indexes, as for `payloads`.
 
     Raises
     ------
@@ -213,8 +214,8 @@ class _Rows:
     """Byte strings as the kernels take them: row i is ``data[begins[i]:ends[i]]``."""
 
     data: Bytes
-    begins: npt.NDArray[Any]
-    ends: npt.NDArray[Any]
+    begins: Places
+    ends: Places
     valid: npt.NDArray[np.uint8] | None
 
     def __len__(self) -> int:

@@ -85,6 +85,42 @@ class Reader:
         return len(self.data) - self.position
 
 
+# -------------------------------------------------------- the values of serializers
+
+
+def schema_id(value: bytes | None) -> int | None:
+    """Return the id in the header of Confluent's wire format."""
+    if value is None or len(value) < 5 or value[0] != 0:
+        return None
+    found: int
+    (found,) = struct.unpack(">i", value[1:5])
+    return found
+
+
+def message_indexes(value: bytes | None) -> tuple[list[int] | None, bytes | None]:
+    """Return Protobuf's message indexes, and the payload after them."""
+    if value is None or schema_id(value) is None:
+        return None, None
+    reader = Reader(value[5:])
+    try:
+        count = short_varint(reader)
+        if not 0 <= count <= reader.left:
+            return None, None
+        indexes = [short_varint(reader) for _ in range(count)]
+    except ValueError:
+        return None, None
+    return indexes or [0], reader.take(reader.left)
+
+
+def short_varint(reader: Reader) -> int:
+    """Read a varint of at most 5 bytes."""
+    start = reader.position
+    value = reader.varint()
+    if reader.position - start > 5:
+        raise ValueError("varint of more than 5 bytes")
+    return value
+
+
 # -------------------------------------------------------------------------- codecs
 
 

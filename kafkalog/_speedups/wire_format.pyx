@@ -32,11 +32,16 @@ cdef enum Found:
     FRAMED
 
 
-cdef inline Rows rows_of(const uint8_t[::1] data, const uint8_t[::1] valid):
+cdef inline Rows rows_of(
+    const uint8_t[::1] data, const uint8_t[::1] valid, Py_ssize_t count
+) except *:
+    # Return pointers into the arrays, which must outlive them.
     cdef Rows rows = Rows(NULL, data.shape[0], NULL)
+    if valid is not None and valid.shape[0] != count:
+        raise ValueError(f"validity of {valid.shape[0]} rows, expected {count}")
     if data.shape[0]:
         rows.data = &data[0]
-    if valid is not None and valid.shape[0]:
+    if valid is not None and count:
         rows.valid = &valid[0]
     return rows
 
@@ -87,7 +92,7 @@ def read_schema_ids(
     Returns the rows done, fewer than all if one is not within `data`.
     """
     cdef Py_ssize_t i, done = 0
-    cdef Rows rows = rows_of(data, valid)
+    cdef Rows rows = rows_of(data, valid, begins.shape[0])
     cdef Found row
     with nogil:
         for i in range(begins.shape[0]):
@@ -116,7 +121,7 @@ def skip_schema_headers(
     `data`.
     """
     cdef Py_ssize_t i, done = 0
-    cdef Rows rows = rows_of(data, valid)
+    cdef Rows rows = rows_of(data, valid, begins.shape[0])
     cdef Cursor at = Cursor(rows.data, 0, 0)
     cdef Found row
     with nogil:
@@ -146,7 +151,7 @@ def count_message_indexes(
     Returns the rows done, fewer than all if one is not within `data`.
     """
     cdef Py_ssize_t i, done = 0
-    cdef Rows rows = rows_of(data, valid)
+    cdef Rows rows = rows_of(data, valid, begins.shape[0])
     cdef Cursor at = Cursor(rows.data, 0, 0)
     cdef Found row
     with nogil:
@@ -175,7 +180,7 @@ def read_message_indexes(
     rows done, fewer than all if one does not have that many.
     """
     cdef Py_ssize_t i, done = 0
-    cdef Rows rows = rows_of(data, None)
+    cdef Rows rows = rows_of(data, None, begins.shape[0])
     cdef Cursor at = Cursor(rows.data, 0, 0)
     cdef int32_t room
     with nogil:
