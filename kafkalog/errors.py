@@ -36,6 +36,7 @@ __all__ = [
     "InvalidOffsetError",
     "InvalidProducerEpochError",
     "InvalidRecordError",
+    "InvalidTextError",
     "InvalidTimestampError",
     "InvalidTxnStateError",
     "KafkaLogError",
@@ -462,6 +463,37 @@ class UnknownSettingsWarning(KafkaLogWarning):
 
 class LostOffsetsWarning(KafkaLogWarning):
     """Issued where opening a log sets its end before records that are in its files."""
+
+
+class InvalidTextError(KafkaLogError, ValueError):
+    """Raised where a key or value is requested as text, and is not UTF-8.
+
+    Attributes
+    ----------
+    column : str
+        ``key`` or ``value``.
+    topic : str
+        The record's topic; empty if it is unknown.
+    partition : int
+        The record's partition; -1 if it is unknown.
+    offset : int
+        The record's offset; -1 if it is unknown.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        column: str = "",
+        topic: str = "",
+        partition: int = -1,
+        offset: int = -1,
+    ) -> None:
+        super().__init__(reason)
+        self.column = column
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
 
 
 class MissingDependencyError(KafkaLogError, ImportError):

@@ -1,18 +1,21 @@
 """Records as Arrow tables and streams of record batches.
 
 Columns are not copied, except where Arrow has a form of its own: null timestamps,
-dictionaries, header keys as text.
+dictionaries, header keys as text. Keys and values as text are the same bytes, which are
+checked to be UTF-8.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from kafkalog.codecs.bytes_text import repair_utf8
+from kafkalog.errors import InvalidTextError
 from kafkalog.export.optional_packages import require
 from kafkalog.query.records import BytesColumn, HeadersColumn, Records, ViewColumn
 
@@ -51,15 +54,27 @@ TYPES = {
 }
 """The Arrow type of each column."""
 
+TEXTS = {"key": pa.string(), "value": pa.string()}
+"""The types of the columns that may be text."""
 
-def schema_of(columns: tuple[str, ...]) -> pa.Schema:
+PLACE: Final = ("partition", "offset")
+"""Columns that the error about invalid text needs."""
+
+
+def schema_of(columns: tuple[str, ...], *, text: bool = False) -> pa.Schema:
     """Return the Arrow schema of these columns."""
-    return pa.schema([pa.field(name, TYPES[name]) for name in columns])
+    types = {**TYPES, **TEXTS} if text else TYPES
+    return pa.schema([pa.field(name, types[name]) for name in columns])
 
 
 def to_batch(records: Records, schema: pa.Schema) -> pa.RecordBatch:
     """Return a chunk as a record batch, without copying its columns."""
-    arrays = [_array(name, records) for name in schema.names]
+    arrays = [
+        text_array(column.name, records)
+        if column.name in TEXTS and column.type == TEXTS[column.name]
+        else _array(column.name, records)
+        for column in schema
+    ]
     if not arrays:
         struct = pa.array([{}] * len(records), pa.struct([]))
         return pa.RecordBatch.from_struct_array(struct)
@@ -69,8 +84,17 @@ def to_batch(records: Records, schema: pa.Schema) -> pa.RecordBatch:
 def to_batches(scan: Scan) -> Iterator[pa.RecordBatch]:
     """Yield the record batches of a scan, one for each chunk."""
     schema = scan.schema
-    for records in scan.chunks():
+    for records in _chunks_with_places(scan) if scan.text else scan.chunks():
         yield to_batch(records, schema)
+
+
+def _chunks_with_places(scan: Scan) -> Iterator[Records]:
+    """Return the chunks of a scan, with the columns in `PLACE`."""
+    more = (name for name in PLACE if name not in scan.columns)
+    placed = replace(scan, columns=(*scan.columns, *more))
+    chunks = placed.chunks()
+    scan.problems = placed.problems
+    return chunks
 
 
 def to_reader(scan: Scan) -> pa.RecordBatchReader:
@@ -117,6 +141,41 @@ def bytes_array(column: BytesColumn | ViewColumn, kind: Any = None) -> pa.Array:
     buffers = [valid, pa.py_buffer(column.offsets), pa.py_buffer(column.data)]
     kind = pa.binary() if kind is None else kind
     return pa.Array.from_buffers(kind, len(column), buffers)
+
+
+def text_array(name: str, records: Records) -> pa.Array:
+    """Return a column of byte strings as an Arrow array of strings, not copied.
+
+    Raises `InvalidTextError` if one is not UTF-8.
+    """
+    column = getattr(records, name)
+    try:
+        return bytes_array(column).cast(pa.string())
+    except pa.ArrowInvalid:
+        for row, value in enumerate(column.to_list()):
+            try:
+                (value or b"").decode()
+            except UnicodeDecodeError as error:
+                raise _invalid_text(name, records, row, error) from None
+        raise
+
+
+def _invalid_text(
+    name: str, records: Records, row: int, error: UnicodeDecodeError
+) -> InvalidTextError:
+    topic = records.topic
+    partition, offset = int(records.partition[row]), int(records.offset[row])
+    found = f"{error.object[error.start]:02x} at byte {error.start} of the {name}"
+    place = f"{topic}-{partition} at offset" if topic else "offset"
+    invalid = InvalidTextError(
+        f"expected UTF-8, found {found}: {place} {offset}",
+        column=name,
+        topic=topic,
+        partition=partition,
+        offset=offset,
+    )
+    invalid.add_note("without text=True, keys and values are bytes")
+    return invalid
 
 
 def headers_array(column: HeadersColumn) -> pa.Array:

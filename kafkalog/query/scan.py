@@ -74,6 +74,7 @@ def scan(
     check_crcs: bool = True,
     on_corruption: OnCorruption = "raise",
     max_batch_bytes: int = MAX_BATCH_BYTES,
+    text: bool = False,
     threads: int = 1,
     progress: Progress | None = None,
 ) -> Scan:
@@ -117,6 +118,10 @@ def scan(
         With the latter, damage is skipped, and listed in `Scan.problems`.
     max_batch_bytes : int
         Size of a decompressed batch above which it counts as damage.
+    text : bool
+        Whether keys and values are strings in Arrow, pandas, Polars and DuckDB, instead
+        of bytes. One that is not UTF-8 raises `InvalidTextError`, with its topic,
+        partition and offset. `Scan.chunks` always has bytes.
     threads : int
         Number of threads that decode. They are named ``kafkalog-scan`` and end with
         each reading.
@@ -178,6 +183,7 @@ def scan(
             isolation=isolation,
             control_records=control_records,
         ),
+        text=text,
         threads=threads,
         progress=progress,
         limit=limit,
@@ -227,6 +233,7 @@ class Scan:
     sources: tuple[tuple[PartitionSource, Bounds], ...]
     columns: tuple[str, ...]
     policy: ReadPolicy
+    text: bool = False
     threads: int = 1
     progress: Progress | None = None
     problems: list[ScanProblem] = field(default_factory=list)
@@ -380,7 +387,7 @@ class Scan:
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema of the requested columns; needs pyarrow."""
-        schema: pa.Schema = _export("arrow").schema_of(self.columns)
+        schema: pa.Schema = _export("arrow").schema_of(self.columns, text=self.text)
         return schema
 
     def to_arrow(self) -> pa.Table:
