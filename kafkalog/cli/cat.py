@@ -14,6 +14,7 @@ from kafkalog.cli.command_options import (
     format_options,
     paths_argument,
     scan_options,
+    spelling_options,
 )
 
 
@@ -32,12 +33,14 @@ from kafkalog.cli.command_options import (
 @click.option(
     "-n", "limit", type=click.IntRange(min=0), help="Print at most this many records."
 )
+@spelling_options
 @decode_option
 @format_options
 def command(
     paths: tuple[Path, ...],
     options: ScanOptions,
     limit: int | None,
+    spellings: dict[str, str],
     decode: bool,
     form: str | None,
     no_color: bool,
@@ -46,10 +49,16 @@ def command(
 
     Partitions are printed one after another, by topic and number, each in offset order.
     In JSON, bytes are a string if they are valid UTF-8, and otherwise an object with
-    their base64; timestamps are milliseconds since 1970, or null. With --decode, the
-    keys and values of Kafka's internal topics are printed as decoded JSON objects.
+    their base64; --key and --value change that. Timestamps are milliseconds since 1970,
+    or null. With --decode, the keys and values of Kafka's internal topics are printed
+    as decoded JSON objects, whatever --key and --value are.
     """
     scan = options.scan(paths)
     command_output.print_records(
-        scan, form, limit=limit, no_color=no_color, decode=decode
+        scan,
+        form,
+        limit=limit,
+        no_color=no_color,
+        decode=decode,
+        spellings=spellings,
     )

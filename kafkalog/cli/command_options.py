@@ -263,6 +263,27 @@ RETENTION: Final = (
     ),
 )
 
+SPELLINGS: Final = ("text", "json", "base64")
+
+SPELLING: Final = (
+    click.option(
+        "--key",
+        type=click.Choice(SPELLINGS),
+        default=SPELLINGS[0],
+        show_default=True,
+        help="How keys are printed; see --value.",
+    ),
+    click.option(
+        "--value",
+        type=click.Choice(SPELLINGS),
+        default=SPELLINGS[0],
+        show_default=True,
+        help="How values are printed. text: a string, or an object with base64 if it "
+        "is not UTF-8. json: in JSON and JSON Lines, valid JSON as it is instead of as "
+        "a string, anything else as text. base64: always an object with base64.",
+    ),
+)
+
 PRINTING: Final = (
     click.option(
         "--format",
@@ -376,6 +397,16 @@ def decode_option(function: Function) -> Function:
         is_flag=True,
         help="Print records of internal topics decoded, instead of as bytes.",
     )(function)
+
+
+def spelling_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Add ``--key`` and ``--value``, as one parameter `spellings`."""
+
+    @wraps(function)
+    def collecting(*, key: str, value: str, **parameters: Any) -> None:
+        function(spellings={"key": key, "value": value}, **parameters)
+
+    return _with(SPELLING, collecting)
 
 
 def scan_options(function: Callable[..., None]) -> Callable[..., None]:

@@ -9,7 +9,7 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -65,6 +65,7 @@ def print_records(
     limit: int | None = None,
     no_color: bool = False,
     decode: bool = False,
+    spellings: Mapping[str, str],
 ) -> None:
     """Print the first `limit` records of a scan as they are read; all if None.
 
@@ -74,7 +75,9 @@ def print_records(
     shown, form = scan.columns, chosen_format(form)
     if decode:
         scan = decodable(scan)
-    with RecordPrinter(shown, form, no_color=no_color, decode=decode) as printer:
+    with RecordPrinter(
+        shown, form, no_color=no_color, decode=decode, spellings=spellings
+    ) as printer:
         chunks = scan.chunks(reuse=scan.threads == 1) if left else iter(())
         for records in chunks:
             left -= printer.show(records, left)
@@ -94,7 +97,8 @@ def decodable(scan: Scan) -> Scan:
 class RecordPrinter:
     """A printer of record chunks: one table, list or stream.
 
-    With `decode`, records of internal topics are printed decoded. Rows of a table are
+    `spellings` are those of `text_lines` for keys and values. With `decode`, records of
+    internal topics are printed decoded. Rows of a table are
     kept until there are enough to determine the column widths; `flush` prints the rows
     kept. Leaving the context ends the list of ``json``.
     """
@@ -106,9 +110,11 @@ class RecordPrinter:
         *,
         no_color: bool = False,
         decode: bool = False,
+        spellings: Mapping[str, str],
     ) -> None:
         from kafkalog.export import text_lines
 
+        self._spellings = spellings
         self._columns, self._form, self._decode = columns, form, decode
         self._coloured = terminal.is_coloured(no_color=no_color)
         self._on_terminal = sys.stdout.isatty()
@@ -134,14 +140,20 @@ class RecordPrinter:
         from kafkalog.export import text_lines
 
         if self._form == "table":
-            rows = record_cells.rows(records, self._columns, decode=self._decode)
-            rows = rows[:most]
+            rows = record_cells.rows(
+                records,
+                self._columns,
+                decode=self._decode,
+                spellings=self._spellings,
+            )[:most]
             self._rows += rows
             if self._table is not None or len(self._rows) >= SAMPLE_ROWS:
                 self._print_rows()
             return len(rows)
         spell = text_lines.csv_lines if self._form == "csv" else text_lines.json_lines
-        lines = spell(records, self._columns, decode=self._decode)[:most]
+        lines = spell(
+            records, self._columns, decode=self._decode, spellings=self._spellings
+        )[:most]
         if self._form == "csv":
             self._emit("\n".join(lines) + "\n", terminal.escape_lines)
         elif self._form == "jsonl":

@@ -14,6 +14,7 @@ from kafkalog.cli.command_options import (
     format_options,
     paths_argument,
     scan_options,
+    spelling_options,
 )
 
 
@@ -23,6 +24,7 @@ from kafkalog.cli.command_options import (
         "kafkalog head /var/lib/kafka/data/orders.zstd-0",
         "kafkalog head /var/lib/kafka/data/clock.gzip-0 -n 3 --columns offset,value",
         "kafkalog head /var/lib/kafka/data --topic ledger --partition 1 --format jsonl",
+        "kafkalog head /var/lib/kafka/data/orders.zstd-0 --value json --format jsonl",
     ),
 )
 @paths_argument
@@ -35,12 +37,14 @@ from kafkalog.cli.command_options import (
     show_default=True,
     help="Number of records in total.",
 )
+@spelling_options
 @decode_option
 @format_options
 def command(
     paths: tuple[Path, ...],
     options: ScanOptions,
     limit: int,
+    spellings: dict[str, str],
     decode: bool,
     form: str | None,
     no_color: bool,
@@ -48,5 +52,10 @@ def command(
     """Print the first records, and read no more than they need."""
     scan = options.scan(paths)
     command_output.print_records(
-        scan, form, limit=limit, no_color=no_color, decode=decode
+        scan,
+        form,
+        limit=limit,
+        no_color=no_color,
+        decode=decode,
+        spellings=spellings,
     )

@@ -5,11 +5,13 @@ This is a separate module because it needs NumPy, which most commands do not imp
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from kafkalog.cli.terminal import escape, in_utc
 from kafkalog.cli.text_table import TableColumn
 from kafkalog.export.internal_topic_json import decoded_cells
+from kafkalog.export.text_lines import BASE64, TEXT, spell_base64
 from kafkalog.query.records import BytesColumn, HeadersColumn, Records
 
 NULL: Final = "null"
@@ -34,24 +36,31 @@ def table_columns(names: tuple[str, ...], *, decode: bool = False) -> list[Table
 
 
 def rows(
-    records: Records, columns: tuple[str, ...], *, decode: bool = False
+    records: Records,
+    columns: tuple[str, ...],
+    *,
+    decode: bool,
+    spellings: Mapping[str, str],
 ) -> list[tuple[str, ...]]:
     """Return each record's cells, in the order of `columns`."""
     decoded = decoded_cells(records) if decode else {}
     cells = (
         [NULL if cell is None else escape(cell) for cell in decoded[name]]
         if name in decoded
-        else _cells(name, records)
+        else _cells(name, records, spellings.get(name, TEXT))
         for name in columns
     )
     return list(zip(*cells, strict=True))
 
 
-def _cells(name: str, records: Records) -> list[str]:
+def _cells(name: str, records: Records, spelling: str) -> list[str]:
     if name == "topic":
         return [escape(records.topic)] * len(records)
     column = getattr(records, name)
     if isinstance(column, BytesColumn):
+        if spelling == BASE64:
+            rows = column.to_list()
+            return [NULL if row is None else spell_base64(row) for row in rows]
         return [_shown(value) for value in column.to_list()]
     if isinstance(column, HeadersColumn):
         return [

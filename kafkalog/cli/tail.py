@@ -17,6 +17,7 @@ from kafkalog.cli.command_options import (
     examples,
     format_options,
     paths_argument,
+    spelling_options,
     tail_options,
 )
 
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     metavar="SECONDS",
     help="Time between two checks for new records.",
 )
+@spelling_options
 @decode_option
 @format_options
 def command(
@@ -65,6 +67,7 @@ def command(
     count: int,
     follow: bool,
     interval: float,
+    spellings: dict[str, str],
     decode: bool,
     form: str | None,
     no_color: bool,
@@ -86,11 +89,13 @@ def command(
         shown = scan.columns
         scan = command_output.decodable(scan) if decode else scan
         with command_output.RecordPrinter(
-            shown, form, no_color=no_color, decode=decode
+            shown, form, no_color=no_color, decode=decode, spellings=spellings
         ) as printer:
             _follow(scan, paths, options, interval, printer)
         return
-    command_output.print_records(scan, form, no_color=no_color, decode=decode)
+    command_output.print_records(
+        scan, form, no_color=no_color, decode=decode, spellings=spellings
+    )
 
 
 def _follow(

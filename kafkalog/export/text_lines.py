@@ -1,16 +1,20 @@
 """Records as text: JSON Lines and CSV.
 
-A byte string is text if it is valid UTF-8, and ``{"base64": "..."}`` otherwise. Header
-keys are text in Kafka; invalid UTF-8 is replaced as Java does. In CSV the cell of null
-is empty, and that of an empty string is ``""``.
+A byte string is text if it is valid UTF-8, and ``{"base64": "..."}`` otherwise. Keys
+and values can have another spelling: ``json`` puts a valid JSON document into the line
+as it is, and with ``base64`` all bytes have the same form. Header keys are text in
+Kafka; invalid UTF-8 is replaced as Java does. In CSV the cell of null is empty, and
+that of an empty string is ``""``.
 
 Each column is converted to a list of cells, and the lists are joined line by line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from base64 import b64encode
+from collections.abc import Callable, Mapping
 from itertools import pairwise
+from json.decoder import JSONDecoder
 from json.encoder import encode_basestring
 from typing import Any, Final
 
@@ -27,14 +31,28 @@ BOOLEANS: Final = ("false", "true")
 SEPARATOR: Final = "\x7f"
 """Separator of rows that are quoted together; neither JSON nor CSV escapes it."""
 
+TEXT: Final = "text"
+JSON: Final = "json"
+BASE64: Final = "base64"
+ALL_TEXT: Final[Mapping[str, str]] = {}
+"""The spelling of no column is set, so that it is `TEXT`."""
+
+ON_ONE_LINE: Final = str.maketrans("\t\n\r", "   ")
+"""In valid JSON, these characters are only between tokens."""
+
 
 def json_lines(
-    records: Records, columns: tuple[str, ...], *, decode: bool = False
+    records: Records,
+    columns: tuple[str, ...],
+    *,
+    decode: bool = False,
+    spellings: Mapping[str, str] = ALL_TEXT,
 ) -> list[str]:
     r"""Return each record as a JSON object, its members named and ordered as `columns`.
 
-    With `decode`, keys and values of internal topics are spelled as
-    `decoded_cells` does; this needs the columns key, value and is_control.
+    `spellings` has those of key and value that are not `TEXT`. With `decode`, keys and
+    values of internal topics are spelled as `decoded_cells` does; this needs the
+    columns key, value and is_control.
 
     >>> import kafkalog
     >>> batch = kafkalog.RecordBatchBuilder(base_offset=7)
@@ -48,7 +66,7 @@ def json_lines(
     cells = [
         [cell or NULL for cell in decoded[name]]
         if name in decoded
-        else _json_cells(name, records)
+        else _json_cells(name, records, spellings.get(name, TEXT))
         for name in columns
     ]
     members = [
@@ -59,17 +77,22 @@ def json_lines(
 
 
 def csv_lines(
-    records: Records, columns: tuple[str, ...], *, decode: bool = False
+    records: Records,
+    columns: tuple[str, ...],
+    *,
+    decode: bool = False,
+    spellings: Mapping[str, str] = ALL_TEXT,
 ) -> list[str]:
     """Return each record as a line of CSV, without a line end.
 
-    Headers are a cell of JSON; timestamps are in ms since 1970.
+    Headers are a cell of JSON; timestamps are in ms since 1970. A cell is text, so that
+    the spellings `TEXT` and `JSON` are the same.
     """
     decoded = decoded_cells(records) if decode else {}
     cells = [
         [quote_csv(cell) if cell else "" for cell in decoded[name]]
         if name in decoded
-        else _csv_cells(name, records)
+        else _csv_cells(name, records, spellings.get(name, TEXT))
         for name in columns
     ]
     return _fill(",".join(map(_slot, cells)), cells, len(records))
@@ -88,6 +111,41 @@ def spell_bytes(value: bytes) -> str:
     """
     data = bytes_as_data(value)
     return data if isinstance(data, str) else _object(data)
+
+
+def spell_base64(value: bytes) -> str:
+    r"""Return bytes as a JSON object with base64.
+
+    >>> spell_base64(b"text")
+    '{"base64": "dGV4dA=="}'
+    """
+    return _object({"base64": b64encode(value).decode()})
+
+
+def _reject_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+# Numbers are not converted: they are printed with all their digits.
+_DECODER: Final = JSONDecoder(
+    parse_float=str, parse_int=str, parse_constant=_reject_constant
+)
+
+
+def spell_document(value: bytes) -> str | None:
+    r"""Return a JSON document on one line, None if the bytes are not valid JSON.
+
+    The document is not converted: members, numbers and escapes stay as they are.
+
+    >>> spell_document(b'{"price":\n1.10}'), spell_document(b"text")
+    ('{"price": 1.10}', None)
+    """
+    try:
+        text = value.decode()
+        _DECODER.decode(text)
+    except (ValueError, RecursionError):
+        return None
+    return on_one_line(text.translate(ON_ONE_LINE).strip(" "))
 
 
 def quote_json(text: str) -> str:
@@ -115,23 +173,29 @@ def _fill(template: str, cells: list[Cells], count: int) -> list[str]:
     return list(map(template.__mod__, zip(*lists, strict=True)))
 
 
-def _json_cells(name: str, records: Records) -> Cells:
+def _json_cells(name: str, records: Records, spelling: str) -> Cells:
     if name == "topic":
         return quote_json(records.topic)
     column: Any = getattr(records, name)
     if isinstance(column, BytesColumn):
-        return json_strings(column)
+        if spelling == TEXT:
+            return json_strings(column)
+        spell = _json_document if spelling == JSON else spell_base64
+        return [NULL if value is None else spell(value) for value in column.to_list()]
     if isinstance(column, HeadersColumn):
         return _headers(column)
     return _fixed_width(name, column, records, quote_json, NULL)
 
 
-def _csv_cells(name: str, records: Records) -> Cells:
+def _csv_cells(name: str, records: Records, spelling: str) -> Cells:
     if name == "topic":
         return quote_csv(records.topic)
     column: Any = getattr(records, name)
     if isinstance(column, BytesColumn):
-        return csv_strings(column)
+        if spelling != BASE64:
+            return csv_strings(column)
+        values = column.to_list()
+        return ["" if v is None else quote_csv(spell_base64(v)) for v in values]
     if isinstance(column, HeadersColumn):
         headers = _headers(column)
         if isinstance(headers, str):
@@ -218,6 +282,12 @@ def _json_value(value: bytes | None) -> str:
         return NULL
     data = bytes_as_data(value)
     return quote_json(data) if isinstance(data, str) else _object(data)
+
+
+def _json_document(value: bytes) -> str:
+    """Return a JSON document, and other bytes as `_json_value` does."""
+    document = spell_document(value)
+    return _json_value(value) if document is None else document
 
 
 def _object(data: dict[str, str]) -> str:
