@@ -33,6 +33,7 @@ PEERS: Final = {
 
 MEASUREMENTS: Final = {
     "append_with_many_segments": "append with 1000 segments, against one",
+    "avro": "Avro values into columns",
     "clean": "compact, percent of unique keys",
     "headers": "batch headers",
     "help": "kafkalog --help",

@@ -94,6 +94,11 @@ def schema_ids(column: Any) -> Any:
     ValueError
         If the offsets of a column point outside of its data.
 
+    Notes
+    -----
+    Serializers that are set to write the schema's id into the record headers
+    ``__key_schema_id`` and ``__value_schema_id`` leave keys and values without one.
+
     Examples
     --------
     >>> import pyarrow as pa

@@ -223,11 +223,12 @@ def test_a_validity_of_another_length_is_an_error():
 
 
 @pytest.mark.parametrize("views", [False, True])
-def test_the_columns_of_a_scan_have_their_ids(views):
+@pytest.mark.parametrize("reuse", [False, True])
+def test_the_columns_of_a_scan_have_their_ids(views, reuse):
     batch = kafkalog.RecordBatchBuilder()
     batch.append(framed(3, b"key"), framed(4, b"value"), timestamp=1)
     batch.append(None, b"{}", timestamp=1)
-    [records] = kafkalog.scan(batch.build()).chunks(views=views)
+    records = next(kafkalog.scan(batch.build()).chunks(reuse, views))
     assert kafkalog.values.schema_ids(records.key).tolist() == [3, -1]
     assert kafkalog.values.schema_ids(records.value).tolist() == [4, -1]
     assert kafkalog.values.payloads(records.value).to_list() == [b"value", None]

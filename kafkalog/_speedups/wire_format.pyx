@@ -3,8 +3,9 @@
     0       1           5
     | magic | schema id | message indexes, in Protobuf only | payload
 
-The magic is 0, the id an int32. Message indexes are zig-zag varints, a count and as many
-indexes; a count of 0 stands for the one index 0. Row i is ``data[begins[i]:ends[i]]``.
+The magic is 0, the id an int32. Message indexes are zig-zag varints, a count and as
+many indexes; a count of 0 stands for the one index 0. Row i is
+``data[begins[i]:ends[i]]``.
 """
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 
@@ -116,9 +117,9 @@ def skip_schema_headers(
 ):
     """Fill `starts` and `lengths` of payloads; -1 for rows not in the wire format.
 
-    With `protobuf`, message indexes are skipped too, and a row in which they are invalid
-    is not in the wire format. Returns the rows done, fewer than all if one is not within
-    `data`.
+    With `protobuf`, message indexes are skipped too, and a row in which they are
+    invalid is not in the wire format. Returns the rows done, fewer than all if one is
+    not within `data`.
     """
     cdef Py_ssize_t i, done = 0
     cdef Rows rows = rows_of(data, valid, begins.shape[0])

@@ -16,6 +16,7 @@ from tests.fuzz import (
     internal_records,
     messages,
     seeds,
+    serialized_values,
     sidecars,
 )
 
@@ -90,6 +91,11 @@ TARGETS: dict[str, Target] = {
         entries.check_metadata_snapshot, seeds.metadata_snapshots, 8_192
     ),
     "option-json": Target(sidecars.check_option_json, seeds.option_json),
+    "wire-format": Target(
+        serialized_values.check_values,
+        serialized_values.seeds,
+        serialized_values.MAX_BYTES,
+    ),
     "directory": Target(directories.check_directory, seeds.directories, 8_192, 3),
     "recovery": Target(directories.check_recovery, seeds.directories, 8_192, 3),
     "dump": Target(commands.check_dump, seeds.dumped, share=2),
