@@ -38,6 +38,12 @@ if TYPE_CHECKING:
     from kafkalog.decoding.record_batch import Record, RecordBatch
     from kafkalog.encoding.batch_builder import RecordBatchBuilder, encode_batches
     from kafkalog.errors import *  # noqa: F403
+    from kafkalog.export.internal_tables import (
+        consumer_groups,
+        internal,
+        topics,
+        transactions,
+    )
     from kafkalog.export.log_dataset import dataset
     from kafkalog.export.ray_source import ray_datasource
     from kafkalog.indexes.offset_index import OffsetIndex
@@ -98,9 +104,11 @@ __all__ = [
     "TransactionIndex",
     "WritableLog",
     "compact",
+    "consumer_groups",
     "dataset",
     "decode_internal",
     "encode_batches",
+    "internal",
     "open",
     "ray_datasource",
     "read_properties",
@@ -108,6 +116,8 @@ __all__ = [
     "scan",
     "scan_indexes",
     "splits",
+    "topics",
+    "transactions",
     "verify",
     "whatif",
     "why",
@@ -134,8 +144,10 @@ _MODULES: Final = {
     "WritableLog": "log.writable_log",
     "compact": "cleaner.offline_compaction",
     "dataset": "export.log_dataset",
+    "consumer_groups": "export.internal_tables",
     "decode_internal": "messages.internal_records",
     "encode_batches": "encoding.batch_builder",
+    "internal": "export.internal_tables",
     "open": "log.opening",
     "ray_datasource": "export.ray_source",
     "read_properties": "storage.properties_file",
@@ -146,6 +158,8 @@ _MODULES: Final = {
     "scan_time_indexes": "query.index_scan",
     "scan_transaction_indexes": "query.index_scan",
     "splits": "query.splits",
+    "topics": "export.internal_tables",
+    "transactions": "export.internal_tables",
     "verify": "verification",
     "whatif": "cleaner.planned_removals",
     "why": "cleaner.segment_keeping",

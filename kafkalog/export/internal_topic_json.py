@@ -56,40 +56,50 @@ def _decoded(topic: str, key: bytes | None, value: bytes | None) -> Pair:
     try:
         record = decode_internal(topic, key, value)
     except (CorruptRecordError, UnsupportedFormatError) as error:
-        return _undecoded(key, error.reason), _undecoded(value, error.reason)
+        return undecoded_json(key, error.reason), undecoded_json(value, error.reason)
     return _key(record), _value(record)
 
 
 def _key(record: InternalRecord) -> str | None:
     if record.key is None:
         return None
-    return _json({"type": record.type, "name": record.name, "data": record.key})
+    return one_line_json({"type": record.type, "name": record.name, "data": record.key})
 
 
 def _value(record: InternalRecord) -> str | None:
     if record.value is None:
         return None
     kind = {} if record.key is not None else {"type": record.type, "name": record.name}
-    return _json({**kind, "version": record.version, "data": record.value})
+    return one_line_json({**kind, "version": record.version, "data": record.value})
 
 
 def _control(key: bytes | None, value: bytes | None) -> Pair:
     try:
         control = parse_control(key, value)
     except CorruptRecordError as error:
-        return _undecoded(key, error.reason), _undecoded(value, error.reason)
+        return undecoded_json(key, error.reason), undecoded_json(value, error.reason)
     message = control.message
     if message is None:
         message = {"coordinatorEpoch": control.coordinator_epoch}
     kind = {"type": control.type_id, "name": control.type.name}
-    return _json(kind), _json({"data": message})
+    return one_line_json(kind), one_line_json({"data": message})
 
 
-def _undecoded(part: bytes | None, reason: str) -> str | None:
-    return None if part is None else _json({"error": reason, "base64": part})
+def undecoded_json(part: bytes | None, reason: str) -> str | None:
+    r"""Return bytes that cannot be decoded as JSON with the reason, None for null.
+
+    >>> print(undecoded_json(b"\xff", "no type"))
+    {"error":"no type","base64":"/w=="}
+    """
+    return None if part is None else one_line_json({"error": reason, "base64": part})
 
 
-def _json(value: Any) -> str:
+def one_line_json(value: Any) -> str:
+    """Return a decoded message as JSON without line ends.
+
+    >>> print(one_line_json({"group": "g", "partition": 0}))
+    {"group":"g","partition":0}
+    """
     return on_one_line(message_to_json(value))
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from kafkalog.decoding.record_batch import RecordBatch
@@ -22,8 +21,8 @@ from kafkalog.log.log_segments import from_offset, list_segments, read_on
 from kafkalog.log.metadata_snapshot import MetadataSnapshot
 from kafkalog.messages.internal_records import decode_metadata, metadata_type
 from kafkalog.segment.file_records import Step
-from kafkalog.storage.byte_source import read_regular
 from kafkalog.storage.file_names import METADATA_TOPIC, PartitionDir, parse_file_name
+from kafkalog.storage.location import Location, entries, read_small
 
 METADATA_PARTITION: Final = PartitionDir(METADATA_TOPIC, 0).name
 
@@ -58,9 +57,11 @@ class Replicas(NamedTuple):
 class ClusterSettings:
     """Settings of topics and brokers by their names, the ids and partitions of topics.
 
-    `partitions` are by topic id and number.
+    `partitions` are by topic id and number. `end_offset` is the offset after the last
+    record that was applied.
     """
 
+    end_offset: int = 0
     topic_ids: dict[str, str] = field(default_factory=dict)
     partitions: dict[tuple[str, int], Replicas] = field(default_factory=dict)
     topics: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -122,15 +123,16 @@ class ClusterSettings:
             settings[message["name"]] = message["value"]
 
 
-def read_cluster_settings(directory: Path) -> ClusterSettings:
+def read_cluster_settings(directory: Location) -> ClusterSettings:
     """Return the settings in a directory ``__cluster_metadata-0``.
 
     Raises `KafkaLogError` for a file that is corrupt, or a gap between files, and
     `OSError`.
     """
     settings = ClusterSettings()
-    start = _apply_snapshot(directory, settings)
+    start = settings.end_offset = _apply_snapshot(directory, settings)
     for batch in _batches(directory, start):
+        settings.end_offset = batch.last_offset + 1
         if not batch.is_control:
             for record in batch:
                 if record.offset >= start:
@@ -138,9 +140,9 @@ def read_cluster_settings(directory: Path) -> ClusterSettings:
     return settings
 
 
-def _apply_snapshot(directory: Path, settings: ClusterSettings) -> int:
+def _apply_snapshot(directory: Location, settings: ClusterSettings) -> int:
     """Apply the newest snapshot; return its end offset, 0 without a snapshot."""
-    names = [parse_file_name(path.name) for path in directory.iterdir()]
+    names = [parse_file_name(entry.name) for entry in entries(directory)]
     snapshots = [
         (name.base_offset, name.epoch or 0, name.name)
         for name in names
@@ -152,9 +154,10 @@ def _apply_snapshot(directory: Path, settings: ClusterSettings) -> int:
     offset, _, newest = max(snapshots)
     path = directory / newest
     try:
-        snapshot = MetadataSnapshot.parse(read_regular(path))
+        data = read_small(path)
+        snapshot = MetadataSnapshot.parse(data)
         if snapshot.finished is None:
-            raise CorruptRecordError("no snapshot footer", position=path.stat().st_size)
+            raise CorruptRecordError("no snapshot footer", position=len(data))
     except LocatedError as error:
         raise error.located(path) from None
     for records in snapshot.batches:
@@ -163,7 +166,7 @@ def _apply_snapshot(directory: Path, settings: ClusterSettings) -> int:
     return offset
 
 
-def _batches(directory: Path, start: int) -> Iterator[RecordBatch]:
+def _batches(directory: Location, start: int) -> Iterator[RecordBatch]:
     """Yield the batches that end at or after `start`, with their checksums checked.
 
     Raises `CorruptRecordError` for missing offsets.

@@ -22,7 +22,6 @@ from typing import Any, Final
 import numpy as np
 
 from kafkalog.decoding.record_batch import Record, RecordBatch
-from kafkalog.encoding.batch_builder import RecordBatchBuilder
 from kafkalog.errors import CorruptRecordError
 from kafkalog.formats.batch_headers import crc_error, scan_headers
 from kafkalog.formats.control_keys import ControlRecordType
@@ -100,6 +99,8 @@ class MetadataSnapshot:
 
     def format(self) -> bytes:
         """Return the bytes of the file, as Kafka writes them."""
+        from kafkalog.encoding.batch_builder import RecordBatchBuilder  # not to read
+
         header: list[tuple[ControlRecordType, Message]] = [
             (
                 ControlRecordType.SNAPSHOT_HEADER,
@@ -133,6 +134,8 @@ class MetadataSnapshot:
         offset: int,
         timestamp: int,
     ) -> bytes:
+        from kafkalog.encoding.batch_builder import RecordBatchBuilder  # not to read
+
         builder = RecordBatchBuilder(
             base_offset=offset, leader_epoch=self.epoch, is_control=True
         )

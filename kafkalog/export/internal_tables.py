@@ -1,0 +1,426 @@
+"""Internal topics as Arrow tables: committed offsets, transactions, topics, records.
+
+Names of columns are Kafka's, in snake case. A time of -1 is null.
+
+Source: ``OffsetCommitValue.json``, ``TransactionLogValue.json``,
+``TransactionState.java``, ``Topic.java``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkalog.errors import (
+    CorruptMessageError,
+    CorruptRecordError,
+    NotALogDirectoryError,
+    UnsupportedFormatError,
+)
+from kafkalog.export.internal_topic_json import one_line_json, undecoded_json
+from kafkalog.export.optional_packages import require
+from kafkalog.log.cluster_metadata import (
+    METADATA_PARTITION,
+    ClusterSettings,
+    read_cluster_settings,
+)
+from kafkalog.messages.internal_records import (
+    COORDINATORS,
+    INTERNAL_TOPICS,
+    InternalRecord,
+    decode_internal,
+)
+from kafkalog.query.newest_records import (
+    locate_record,
+    newest_records,
+    partitions_of,
+)
+from kafkalog.query.records import Records
+from kafkalog.query.scan import Source, scan
+from kafkalog.query.sources import find_sources
+from kafkalog.storage.file_names import METADATA_TOPIC
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = require("pyarrow", "arrow")
+
+CONSUMER_OFFSETS: Final = "__consumer_offsets"
+TRANSACTION_STATE: Final = "__transaction_state"
+OFFSET_COMMIT: Final = (0, 1)
+"""Types of the keys of committed offsets; the fields are the same."""
+
+TRANSACTION: Final = (0,)
+STATES: Final = (
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "Dead",
+    "PrepareEpochFence",
+)
+"""Kafka's names of the states of a transaction, by number."""
+
+TIME: Final = pa.timestamp("ms", tz="UTC")
+GROUPS: Final = pa.schema(
+    {
+        "group": pa.string(),
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "offset": pa.int64(),
+        "leader_epoch": pa.int32(),
+        "metadata": pa.string(),
+        "commit_timestamp": TIME,
+        "expire_timestamp": TIME,
+    }
+)
+PARTITIONS: Final = pa.list_(pa.struct({"topic": pa.string(), "partition": pa.int32()}))
+TRANSACTIONS: Final = pa.schema(
+    {
+        "transactional_id": pa.string(),
+        "producer_id": pa.int64(),
+        "producer_epoch": pa.int16(),
+        "state": pa.string(),
+        "timeout_ms": pa.int32(),
+        "partitions": PARTITIONS,
+        "last_update_timestamp": TIME,
+        "start_timestamp": TIME,
+        "previous_producer_id": pa.int64(),
+        "next_producer_id": pa.int64(),
+        "next_producer_epoch": pa.int16(),
+        "client_transaction_version": pa.int16(),
+    }
+)
+TOPICS: Final = pa.schema(
+    {
+        "topic": pa.string(),
+        "topic_id": pa.string(),
+        "partitions": pa.int32(),
+        "replication_factor": pa.int32(),
+        "settings": pa.map_(pa.string(), pa.string()),
+        "is_internal": pa.bool_(),
+    }
+)
+RECORDS: Final = pa.schema(
+    {
+        "offset": pa.int64(),
+        "timestamp": TIME,
+        "partition": pa.int32(),
+        "type": pa.string(),
+        "version": pa.int16(),
+        "key": pa.string(),
+        "value": pa.string(),
+        "error": pa.string(),
+    }
+)
+INTERNAL_COLUMNS: Final = ("offset", "timestamp", "partition", "key", "value")
+
+Row = tuple[Any, ...]
+
+
+def consumer_groups(source: Source) -> pa.Table:
+    """Return the committed offset of each partition of each consumer group.
+
+    They are in ``__consumer_offsets``, as its coordinator has them: of each key the
+    last record counts, one without a value deletes it, and an offset that was
+    committed in a transaction counts if the transaction was committed.
+
+    Parameters
+    ----------
+    source : path, URL, or list of these
+        A log directory, several, or directories of partitions of the topic. If a
+        partition is in several of them, that with the highest offset is read.
+
+    Returns
+    -------
+    pyarrow.Table
+        A row for each group, topic and partition, sorted by these. The columns are
+        ``group``, ``topic``, ``partition``, ``offset``, ``leader_epoch`` (null if the
+        consumer did not know it), ``metadata``, ``commit_timestamp`` and
+        ``expire_timestamp``, which only consumers before Kafka 2.1 have set.
+
+    Raises
+    ------
+    NotALogDirectoryError
+        If there is no partition of ``__consumer_offsets``.
+    CorruptRecordError
+        If a record is corrupt, with file and byte.
+    MissingDependencyError
+        If pyarrow is not installed.
+
+    Examples
+    --------
+    >>> import kafkalog
+    >>> groups = kafkalog.consumer_groups("tests/golden/k431-clean/logs")
+    >>> groups.select(["group", "topic", "partition", "offset"]).to_pylist()[0]
+    {'group': 'readers-classic', 'topic': 'orders.gzip', 'partition': 0, 'offset': 56}
+    """
+    rows = [
+        (
+            record.key["group"],
+            record.key["topic"],
+            record.key["partition"],
+            record.value["offset"],
+            _known(record.value.get("leaderEpoch", -1)),
+            record.value["metadata"],
+            _known(record.value["commitTimestamp"]),
+            _known(record.value.get("expireTimestamp", -1)),
+        )
+        for record in _newest(source, CONSUMER_OFFSETS, OFFSET_COMMIT)
+    ]
+    return _table(sorted(rows, key=itemgetter(0, 1, 2)), GROUPS)
+
+
+def transactions(source: Source) -> pa.Table:
+    """Return the state of each transactional id.
+
+    It is in ``__transaction_state``: of each id the last record counts, and one without
+    a value deletes it.
+
+    Parameters
+    ----------
+    source : path, URL, or list of these
+        A log directory, several, or directories of partitions of the topic. If a
+        partition is in several of them, that with the highest offset is read.
+
+    Returns
+    -------
+    pyarrow.Table
+        A row for each id, sorted by it. The columns are ``transactional_id``,
+        ``producer_id``, ``producer_epoch``, ``state`` (Kafka's name, such as
+        ``Ongoing`` or ``CompleteCommit``), ``timeout_ms``, ``partitions`` (a list of
+        ``topic`` and ``partition``), ``last_update_timestamp``, ``start_timestamp``,
+        ``previous_producer_id``, ``next_producer_id``, ``next_producer_epoch`` and
+        ``client_transaction_version``. An id or epoch that is not set is null.
+
+    Raises
+    ------
+    NotALogDirectoryError
+        If there is no partition of ``__transaction_state``.
+    CorruptRecordError
+        If a record is corrupt, with file and byte.
+    MissingDependencyError
+        If pyarrow is not installed.
+
+    Examples
+    --------
+    >>> import kafkalog
+    >>> states = kafkalog.transactions("tests/golden/k431-clean/logs")
+    >>> states.group_by("state").aggregate([([], "count_all")]).num_rows
+    3
+    """
+    rows = [
+        (
+            record.key["transactionalId"],
+            record.value["producerId"],
+            record.value["producerEpoch"],
+            _state(record.value["transactionStatus"]),
+            record.value["transactionTimeoutMs"],
+            _partitions(record.value["transactionPartitions"]),
+            _known(record.value["transactionLastUpdateTimestampMs"]),
+            _known(record.value["transactionStartTimestampMs"]),
+            _known(record.value.get("previousProducerId", -1)),
+            _known(record.value.get("nextProducerId", -1)),
+            _known(record.value.get("nextProducerEpoch", -1)),
+            record.value.get("clientTransactionVersion", 0),
+        )
+        for record in _newest(source, TRANSACTION_STATE, TRANSACTION)
+    ]
+    return _table(sorted(rows, key=itemgetter(0)), TRANSACTIONS)
+
+
+def topics(source: Source) -> pa.Table:
+    """Return the topics of a KRaft cluster.
+
+    They are in ``__cluster_metadata-0``, which each controller and broker has: the
+    newest snapshot, and the records of the log after it. The log is read to its end,
+    including records that the controllers have not committed.
+
+    Parameters
+    ----------
+    source : path, URL, or list of these
+        A log directory, several, or the directory ``__cluster_metadata-0``. If several
+        have one, that with the highest offset is read.
+
+    Returns
+    -------
+    pyarrow.Table
+        A row for each topic, sorted by name. The columns are ``topic``, ``topic_id``,
+        ``partitions`` (their number), ``replication_factor`` (that of the first
+        partition), ``settings`` (a map of the settings that differ from the broker's)
+        and ``is_internal``.
+
+    Raises
+    ------
+    NotALogDirectoryError
+        If there is no ``__cluster_metadata-0``.
+    CorruptRecordError
+        If the metadata log is corrupt, or has a gap.
+    MissingDependencyError
+        If pyarrow is not installed.
+
+    Examples
+    --------
+    >>> import kafkalog
+    >>> topics = kafkalog.topics("tests/golden/k431-clean/logs").to_pylist()
+    >>> next(topic["settings"] for topic in topics if topic["topic"] == "expired")
+    [('retention.bytes', '8192'), ...]
+    """
+    cluster = _newest_cluster(source)
+    replicas: dict[str, dict[int, int]] = {}
+    for (topic_id, partition), assigned in cluster.partitions.items():
+        replicas.setdefault(topic_id, {})[partition] = len(assigned.brokers)
+    rows = [
+        (
+            topic,
+            topic_id,
+            len(counts),
+            counts[min(counts)] if counts else None,
+            sorted(cluster.topics.get(topic, {}).items()),
+            topic in COORDINATORS,
+        )
+        for topic, topic_id in sorted(cluster.topic_ids.items())
+        for counts in [replicas.get(topic_id, {})]
+    ]
+    return _table(rows, TOPICS)
+
+
+def internal(source: Source, topic: str) -> pa.Table:
+    """Return every record of an internal topic, decoded.
+
+    Keys and values are JSON texts, as their fields depend on the type: query them with
+    the JSON functions of an SQL engine, such as ``value->>'$.offset'`` in DuckDB.
+    Control records are not returned, nor are the snapshots of ``__cluster_metadata``.
+
+    Parameters
+    ----------
+    source : path, URL, or list of these
+        A log directory, several, or directories of partitions of the topic.
+    topic : str
+        ``__consumer_offsets``, ``__transaction_state``, ``__share_group_state``,
+        ``__cluster_metadata`` or ``__remote_log_metadata``.
+
+    Returns
+    -------
+    pyarrow.Table
+        A row for each record: ``offset``, ``timestamp``, ``partition``, ``type``
+        (Kafka's name, such as ``OffsetCommit`` or ``TopicRecord``), ``version`` (of the
+        value), ``key`` (null for metadata, which has none) and ``value`` (null if the
+        record deletes its key). If a record cannot be decoded, ``error`` has the
+        reason, and its key and value have the bytes in base64.
+
+    Raises
+    ------
+    NotALogDirectoryError
+        If there is no partition of the topic.
+    CorruptRecordError
+        If a batch is corrupt, with file and byte.
+    ValueError
+        If `topic` is not one of the five.
+    MissingDependencyError
+        If pyarrow is not installed.
+
+    Examples
+    --------
+    >>> import kafkalog
+    >>> logs = "tests/golden/k431-clean/logs"
+    >>> records = kafkalog.internal(logs, "__cluster_metadata")
+    >>> records.slice(0, 1).select(["offset", "type", "value"]).to_pylist()
+    [{'offset': 1, 'type': 'FeatureLevelRecord', 'value': '{"name":"metadata.version",...
+    """
+    if topic not in INTERNAL_TOPICS:
+        expected = ", ".join(INTERNAL_TOPICS)
+        raise ValueError(f"topic {topic!r}, expected one of {expected}")
+    parts = partitions_of(scan(source, columns=INTERNAL_COLUMNS), topic)
+    return pa.Table.from_batches(
+        [
+            _record_batch(topic, records)
+            for part in parts
+            for records in part.chunks(reuse=True)
+        ],
+        RECORDS,
+    )
+
+
+def _newest(
+    source: Source, topic: str, types: Collection[int]
+) -> Iterator[InternalRecord]:
+    """Yield the newest record of each key that is not deleted."""
+    for newest in newest_records(scan(source), topic, types):
+        for record in newest.committed.values():
+            if record.value is None:
+                continue
+            try:
+                yield decode_internal(topic, record.key, record.value)
+            except (CorruptMessageError, UnsupportedFormatError) as error:
+                raise locate_record(error, newest.scan, record.offset) from None
+
+
+def _newest_cluster(source: Source) -> ClusterSettings:
+    """Return the topics of the metadata log with the highest offset."""
+    found = [
+        read_cluster_settings(place.directory)
+        for place in find_sources(source)
+        if place.topic == METADATA_TOPIC and place.directory is not None
+    ]
+    if not found:
+        raise NotALogDirectoryError(f"no {METADATA_PARTITION}: {source}")
+    return max(found, key=lambda cluster: cluster.end_offset)
+
+
+def _record_batch(topic: str, records: Records) -> pa.RecordBatch:
+    rows = [
+        _decoded(topic, key, value)
+        for key, value in zip(
+            records.key.to_list(), records.value.to_list(), strict=True
+        )
+    ]
+    times = pa.array(records.timestamp, mask=records.timestamp < 0).cast(TIME)
+    fixed = [pa.array(records.offset.copy()), times, pa.array(records.partition.copy())]
+    decoded = _arrays(rows, RECORDS.names[len(fixed) :], RECORDS)
+    return pa.RecordBatch.from_arrays([*fixed, *decoded], schema=RECORDS)
+
+
+def _decoded(topic: str, key: bytes | None, value: bytes | None) -> Row:
+    """Return type, version, key, value and error of a record."""
+    try:
+        record = decode_internal(topic, key, value)
+    except (CorruptRecordError, UnsupportedFormatError) as error:
+        reason = error.reason
+        undecoded = undecoded_json(key, reason), undecoded_json(value, reason)
+        return None, None, *undecoded, reason
+    parts = (record.key, record.value)
+    texts = (None if part is None else one_line_json(part) for part in parts)
+    return record.name, record.version, *texts, None
+
+
+def _table(rows: list[Row], schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_arrays(_arrays(rows, schema.names, schema), schema=schema)
+
+
+def _arrays(rows: list[Row], names: list[str], schema: pa.Schema) -> list[pa.Array]:
+    columns = zip(*rows, strict=True) if rows else [()] * len(names)
+    return [
+        pa.array(list(column), schema.field(name).type)
+        for name, column in zip(names, columns, strict=True)
+    ]
+
+
+def _known(number: int) -> int | None:
+    """Return a time, id or epoch; None for -1."""
+    return None if number == -1 else number
+
+
+def _state(number: int) -> str:
+    return STATES[number] if 0 <= number < len(STATES) else str(number)
+
+
+def _partitions(of_topics: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
+    return [
+        {"topic": of_topic["topic"], "partition": partition}
+        for of_topic in of_topics or ()
+        for partition in of_topic["partitionIds"]
+    ]

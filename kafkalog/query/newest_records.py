@@ -1,0 +1,170 @@
+"""The newest record of each key in an internal topic, as its coordinator has it.
+
+A coordinator reads its partition from the start and keeps the last record of each key.
+A transactional record counts once its transaction is committed. Of two records, the one
+with the higher offset is the newer, even if it was committed first. A transaction that
+is open hides its own records only, and not those after it, as it would for a consumer
+with ``read_committed``.
+
+A partition may be in several log directories, each of another broker. Only the replica
+with the highest offset is used: of a deleted key another one may have older records.
+
+Source: ``CoordinatorLoaderImpl.java``, ``OffsetMetadataManager.java``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+from kafkalog.errors import LocatedError, NotALogDirectoryError
+from kafkalog.formats.control_keys import ControlRecordType, parse_control_key
+from kafkalog.messages.internal_records import record_type
+from kafkalog.query.records import Records
+from kafkalog.query.scan import Scan
+
+NEEDED: Final = (
+    "offset",
+    "key",
+    "value",
+    "producer_id",
+    "is_transactional",
+    "is_control",
+)
+"""Columns that the state of a coordinator is made from."""
+
+TYPE_BYTES: Final = 2
+"""Size of the type, at the start of a key."""
+
+
+class NewestRecord(NamedTuple):
+    """The offset, key and value of a record; a value of None deletes the key."""
+
+    offset: int
+    key: bytes
+    value: bytes | None
+
+
+@dataclass(slots=True)
+class NewestRecords:
+    """The newest records of one partition, by the part of the key after its type.
+
+    Kafka has several types of keys for the same thing. `end` is the offset after the
+    last record.
+    """
+
+    scan: Scan
+    end: int = -1
+    committed: dict[bytes, NewestRecord] = field(default_factory=dict)
+    pending: dict[int, dict[bytes, NewestRecord]] = field(default_factory=dict)
+
+    @property
+    def partition(self) -> int:
+        """The number of the partition."""
+        [(source, _)] = self.scan.sources
+        return source.partition
+
+    def add(self, records: Records, types: Collection[int]) -> None:
+        """Add the records of these types; those of all other types are ignored."""
+        rows = zip(
+            records.offset.tolist(),
+            records.key.to_list(),
+            records.value.to_list(),
+            records.producer_id.tolist(),
+            records.is_transactional.tolist(),
+            records.is_control.tolist(),
+            strict=True,
+        )
+        committed = self.committed
+        prefixes = {number.to_bytes(TYPE_BYTES, "big") for number in types}
+        offset = self.end
+        try:
+            for offset, key, value, producer_id, is_transactional, is_control in rows:
+                if is_control:
+                    self._end_transaction(producer_id, key)
+                elif key is None or key[:TYPE_BYTES] not in prefixes:
+                    record_type(key)  # a key without a type is damage
+                elif is_transactional:
+                    pending = self.pending.setdefault(producer_id, {})
+                    pending[key[TYPE_BYTES:]] = NewestRecord(offset, key, value)
+                else:
+                    committed[key[TYPE_BYTES:]] = NewestRecord(offset, key, value)
+        except LocatedError as error:
+            raise locate_record(error, self.scan, offset) from None
+        self.end = offset + 1
+
+    def _end_transaction(self, producer_id: int, key: bytes | None) -> None:
+        """Apply a transaction marker; ignore control records of other types."""
+        kind = ControlRecordType(parse_control_key(key)[1])
+        if not kind.is_marker:
+            return
+        ended = self.pending.pop(producer_id, {})
+        if kind != ControlRecordType.COMMIT:
+            return
+        for place, record in ended.items():
+            newest = self.committed.get(place)
+            if newest is None or newest.offset < record.offset:
+                self.committed[place] = record
+
+
+def newest_records(
+    scan: Scan, topic: str, types: Collection[int]
+) -> list[NewestRecords]:
+    """Return the newest records of each partition of `topic` in a scan.
+
+    Raises `NotALogDirectoryError` if the scan has no partition of the topic.
+    """
+    found: dict[int, NewestRecords] = {}
+    for part in partitions_of(scan, topic):
+        newest = NewestRecords(part)
+        whole = replace(
+            part,
+            columns=NEEDED,
+            policy=replace(part.policy, control_records=True),
+        )
+        for records in whole.chunks(reuse=True):
+            newest.add(records, types)
+        other = found.get(newest.partition)
+        if other is None or other.end < newest.end:
+            found[newest.partition] = newest
+    return list(found.values())
+
+
+def partitions_of(scan: Scan, topic: str) -> list[Scan]:
+    """Return the scan of each partition of a topic.
+
+    Raises `NotALogDirectoryError` if there is none.
+    """
+    parts = [
+        replace(scan, sources=((source, bounds),))
+        for source, bounds in scan.sources
+        if source.topic == topic
+    ]
+    if not parts:
+        places = (
+            ", ".join({str(source) for source, _ in scan.sources}) or "no partition"
+        )
+        raise NotALogDirectoryError(f"no partition of {topic}, found {places}")
+    return parts
+
+
+def locate_record(error: LocatedError, scan: Scan, offset: int) -> LocatedError:
+    """Return an error about the record at `offset`, with its file and batch."""
+    [(source, bounds)] = scan.sources
+    one = replace(
+        scan,
+        sources=(
+            (source, replace(bounds, start_offset=offset, end_offset=offset + 1)),
+        ),
+        columns=("segment", "position"),
+    )
+    error.reason = f"{error.reason} (record at offset {offset})"
+    for records in one.chunks():
+        if len(records):
+            file = records.segments[int(records.segment[0])]
+            error.position = int(records.position[0])
+            directory = source.directory
+            path = source.file if directory is None else directory / file
+            return error.located(path)
+    return error.located(source.directory)
