@@ -38,7 +38,7 @@ UPWARD = {
 WRITERS = {"config", "validation", "encoding", "manager", "cleaner", "verification"}
 READERS_OF_LOGS = {
     "log", "log_segments", "markers", "producers", "transactions",
-    "offset_metadata",
+    "offset_metadata", "cluster_metadata", "metadata_snapshot",
 }  # fmt: skip
 READINGS = {
     "count": "kafkalog.scan(PATH).count()",
@@ -46,6 +46,8 @@ READINGS = {
     "threads": "list(kafkalog.scan(PATH, threads=2).chunks())",
     "tail": "list(tailing.last_records(kafkalog.scan(PATH), 2).chunks())",
     "log": "read(kafkalog.Log(PATH))",
+    "offsets": "kafkalog.consumer_groups(PATH + '/..')",
+    "topics": "kafkalog.topics(PATH + '/..')",
 }
 READ = """
 import sys, kafkalog

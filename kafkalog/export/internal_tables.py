@@ -8,8 +8,8 @@ Source: ``OffsetCommitValue.json``, ``TransactionLogValue.json``,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from operator import itemgetter
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalog.errors import (
@@ -28,9 +28,9 @@ from kafkalog.log.cluster_metadata import (
 from kafkalog.messages.internal_records import (
     COORDINATORS,
     INTERNAL_TOPICS,
-    InternalRecord,
     decode_internal,
 )
+from kafkalog.messages.schema import Message
 from kafkalog.query.newest_records import (
     locate_record,
     newest_records,
@@ -118,6 +118,7 @@ RECORDS: Final = pa.schema(
 )
 INTERNAL_COLUMNS: Final = ("offset", "timestamp", "partition", "key", "value")
 
+BATCH_ROWS: Final = 1 << 14
 Row = tuple[Any, ...]
 
 
@@ -158,20 +159,20 @@ def consumer_groups(source: Source) -> pa.Table:
     >>> groups.select(["group", "topic", "partition", "offset"]).to_pylist()[0]
     {'group': 'readers-classic', 'topic': 'orders.gzip', 'partition': 0, 'offset': 56}
     """
-    rows = [
+    rows = (
         (
-            record.key["group"],
-            record.key["topic"],
-            record.key["partition"],
-            record.value["offset"],
-            _known(record.value.get("leaderEpoch", -1)),
-            record.value["metadata"],
-            _known(record.value["commitTimestamp"]),
-            _known(record.value.get("expireTimestamp", -1)),
+            key["group"],
+            key["topic"],
+            key["partition"],
+            value["offset"],
+            _known(value.get("leaderEpoch", -1)),
+            value["metadata"],
+            _known(value["commitTimestamp"]),
+            _known(value.get("expireTimestamp", -1)),
         )
-        for record in _newest(source, CONSUMER_OFFSETS, OFFSET_COMMIT)
-    ]
-    return _table(sorted(rows, key=itemgetter(0, 1, 2)), GROUPS)
+        for key, value in _newest(source, CONSUMER_OFFSETS, OFFSET_COMMIT)
+    )
+    return _table(rows, GROUPS, "group", "topic", "partition")
 
 
 def transactions(source: Source) -> pa.Table:
@@ -212,24 +213,24 @@ def transactions(source: Source) -> pa.Table:
     >>> states.group_by("state").aggregate([([], "count_all")]).num_rows
     3
     """
-    rows = [
+    rows = (
         (
-            record.key["transactionalId"],
-            record.value["producerId"],
-            record.value["producerEpoch"],
-            _state(record.value["transactionStatus"]),
-            record.value["transactionTimeoutMs"],
-            _partitions(record.value["transactionPartitions"]),
-            _known(record.value["transactionLastUpdateTimestampMs"]),
-            _known(record.value["transactionStartTimestampMs"]),
-            _known(record.value.get("previousProducerId", -1)),
-            _known(record.value.get("nextProducerId", -1)),
-            _known(record.value.get("nextProducerEpoch", -1)),
-            record.value.get("clientTransactionVersion", 0),
+            key["transactionalId"],
+            value["producerId"],
+            value["producerEpoch"],
+            _state(value["transactionStatus"]),
+            value["transactionTimeoutMs"],
+            _partitions(value["transactionPartitions"]),
+            _known(value["transactionLastUpdateTimestampMs"]),
+            _known(value["transactionStartTimestampMs"]),
+            _known(value.get("previousProducerId", -1)),
+            _known(value.get("nextProducerId", -1)),
+            _known(value.get("nextProducerEpoch", -1)),
+            value.get("clientTransactionVersion", 0),
         )
-        for record in _newest(source, TRANSACTION_STATE, TRANSACTION)
-    ]
-    return _table(sorted(rows, key=itemgetter(0)), TRANSACTIONS)
+        for key, value in _newest(source, TRANSACTION_STATE, TRANSACTION)
+    )
+    return _table(rows, TRANSACTIONS, "transactional_id")
 
 
 def topics(source: Source) -> pa.Table:
@@ -267,13 +268,13 @@ def topics(source: Source) -> pa.Table:
     >>> import kafkalog
     >>> topics = kafkalog.topics("tests/golden/k431-clean/logs").to_pylist()
     >>> next(topic["settings"] for topic in topics if topic["topic"] == "expired")
-    [('retention.bytes', '8192'), ...]
+    [('file.delete.delay.ms', '200'), ...]
     """
     cluster = _newest_cluster(source)
     replicas: dict[str, dict[int, int]] = {}
     for (topic_id, partition), assigned in cluster.partitions.items():
         replicas.setdefault(topic_id, {})[partition] = len(assigned.brokers)
-    rows = [
+    rows = (
         (
             topic,
             topic_id,
@@ -282,10 +283,10 @@ def topics(source: Source) -> pa.Table:
             sorted(cluster.topics.get(topic, {}).items()),
             topic in COORDINATORS,
         )
-        for topic, topic_id in sorted(cluster.topic_ids.items())
+        for topic, topic_id in cluster.topic_ids.items()
         for counts in [replicas.get(topic_id, {})]
-    ]
-    return _table(rows, TOPICS)
+    )
+    return _table(rows, TOPICS, "topic")
 
 
 def internal(source: Source, topic: str) -> pa.Table:
@@ -328,8 +329,8 @@ def internal(source: Source, topic: str) -> pa.Table:
     >>> import kafkalog
     >>> logs = "tests/golden/k431-clean/logs"
     >>> records = kafkalog.internal(logs, "__cluster_metadata")
-    >>> records.slice(0, 1).select(["offset", "type", "value"]).to_pylist()
-    [{'offset': 1, 'type': 'FeatureLevelRecord', 'value': '{"name":"metadata.version",...
+    >>> records.select(["offset", "type", "value"]).to_pylist()[0]
+    {'offset': 1, 'type': 'BeginTransactionRecord', 'value': '{"name":"Bootstrap ...
     """
     if topic not in INTERNAL_TOPICS:
         expected = ", ".join(INTERNAL_TOPICS)
@@ -347,16 +348,19 @@ def internal(source: Source, topic: str) -> pa.Table:
 
 def _newest(
     source: Source, topic: str, types: Collection[int]
-) -> Iterator[InternalRecord]:
-    """Yield the newest record of each key that is not deleted."""
+) -> Iterator[tuple[Message, Message]]:
+    """Yield each key that is not deleted, and its newest value."""
     for newest in newest_records(scan(source), topic, types):
-        for record in newest.committed.values():
-            if record.value is None:
+        for offset, key, value in newest.committed.values():
+            if value is None:
                 continue
             try:
-                yield decode_internal(topic, record.key, record.value)
+                record = decode_internal(topic, key, value)
             except (CorruptMessageError, UnsupportedFormatError) as error:
-                raise locate_record(error, newest.scan, record.offset) from None
+                raise locate_record(error, newest.scan, offset) from None
+            assert record.key is not None  # it is a coordinator's
+            assert record.value is not None  # it is no tombstone
+            yield record.key, record.value
 
 
 def _newest_cluster(source: Source) -> ClusterSettings:
@@ -397,11 +401,17 @@ def _decoded(topic: str, key: bytes | None, value: bytes | None) -> Row:
     return record.name, record.version, *texts, None
 
 
-def _table(rows: list[Row], schema: pa.Schema) -> pa.Table:
-    return pa.Table.from_arrays(_arrays(rows, schema.names, schema), schema=schema)
+def _table(rows: Iterator[Row], schema: pa.Schema, *sorted_by: str) -> pa.Table:
+    """Return a table of rows, with few of them as Python objects at a time."""
+    batches = [
+        pa.RecordBatch.from_arrays(_arrays(some, schema.names, schema), schema=schema)
+        for some in iter(lambda: list(islice(rows, BATCH_ROWS)), [])
+    ]
+    order = [(name, "ascending") for name in sorted_by]
+    return pa.Table.from_batches(batches, schema).sort_by(order)
 
 
-def _arrays(rows: list[Row], names: list[str], schema: pa.Schema) -> list[pa.Array]:
+def _arrays(rows: Sequence[Row], names: list[str], schema: pa.Schema) -> list[pa.Array]:
     columns = zip(*rows, strict=True) if rows else [()] * len(names)
     return [
         pa.array(list(column), schema.field(name).type)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from kafkalog.errors import LocatedError, NotALogDirectoryError
 from kafkalog.formats.control_keys import ControlRecordType, parse_control_key
@@ -38,12 +38,12 @@ TYPE_BYTES: Final = 2
 """Size of the type, at the start of a key."""
 
 
-class NewestRecord(NamedTuple):
-    """The offset, key and value of a record; a value of None deletes the key."""
+NewestRecord = tuple[int, bytes, bytes | None]
+"""The offset, key and value of a record; a value of None deletes the key.
 
-    offset: int
-    key: bytes
-    value: bytes | None
+A plain tuple of numbers and bytes, unlike its subclasses, costs the garbage collector
+nothing: there may be millions.
+"""
 
 
 @dataclass(slots=True)
@@ -87,9 +87,9 @@ class NewestRecords:
                     record_type(key)  # a key without a type is damage
                 elif is_transactional:
                     pending = self.pending.setdefault(producer_id, {})
-                    pending[key[TYPE_BYTES:]] = NewestRecord(offset, key, value)
+                    pending[key[TYPE_BYTES:]] = (offset, key, value)
                 else:
-                    committed[key[TYPE_BYTES:]] = NewestRecord(offset, key, value)
+                    committed[key[TYPE_BYTES:]] = (offset, key, value)
         except LocatedError as error:
             raise locate_record(error, self.scan, offset) from None
         self.end = offset + 1
@@ -104,7 +104,7 @@ class NewestRecords:
             return
         for place, record in ended.items():
             newest = self.committed.get(place)
-            if newest is None or newest.offset < record.offset:
+            if newest is None or newest[0] < record[0]:
                 self.committed[place] = record
 
 

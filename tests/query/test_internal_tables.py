@@ -313,7 +313,7 @@ def test_a_directory_without_the_topic_is_an_error_that_names_both(table, topic)
 
 def test_a_cluster_without_kraft_has_no_topics():
     logs = golden_data.logs("k282-clean")
-    with pytest.raises(NotALogDirectoryError, match="no __cluster_metadata-0: .*k282"):
+    with pytest.raises(NotALogDirectoryError, match=r"no __cluster_metadata-0: .*k282"):
         kafkalog.topics(logs)
 
 
