@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,10 +12,13 @@ from kafkalog.cli.command_options import (
     decode_option,
     examples,
     format_options,
-    paths_argument,
     scan_options,
+    sources_argument,
     spelling_options,
 )
+
+if TYPE_CHECKING:
+    from kafkalog.storage.location import Location
 
 
 @click.command(
@@ -28,7 +31,7 @@ from kafkalog.cli.command_options import (
         "kafkalog cat /var/lib/kafka/data/__consumer_offsets-2 --decode",
     ),
 )
-@paths_argument
+@sources_argument
 @scan_options
 @click.option(
     "-n", "limit", type=click.IntRange(min=0), help="Print at most this many records."
@@ -37,7 +40,7 @@ from kafkalog.cli.command_options import (
 @decode_option
 @format_options
 def command(
-    paths: tuple[Path, ...],
+    paths: tuple[Location, ...],
     options: ScanOptions,
     limit: int | None,
     spellings: dict[str, str],

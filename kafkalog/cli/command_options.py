@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kafkalog.query.scan import Progress, Scan
     from kafkalog.query.tailing import SourceBounds
     from kafkalog.storage.file_names import PartitionDir
+    from kafkalog.storage.location import Location
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 FORMATS: Final = ("table", "jsonl", "json", "csv")
@@ -31,7 +32,7 @@ URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
 class LocalPath(click.Path):
-    """A path on this machine. URLs are rejected: they may contain secrets."""
+    """A path on this machine. A URL is rejected, and not shown: it may be secret."""
 
     def __init__(self) -> None:
         super().__init__(readable=False, path_type=Path)
@@ -44,11 +45,35 @@ class LocalPath(click.Path):
         return super().convert(value, param, ctx)
 
 
+class SourcePath(click.Path):
+    """A path on this machine, or a URL, which stays text."""
+
+    def __init__(self) -> None:
+        super().__init__(readable=False, path_type=Path)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Any:
+        """Return the path or the URL."""
+        return value if URL.match(str(value)) else super().convert(value, param, ctx)
+
+
+def read_storage_option(text: str) -> tuple[str, str]:
+    """Read NAME=VALUE. The value may be secret, so no message shows it.
+
+    >>> read_storage_option("region=eu-west-1")
+    ('region', 'eu-west-1')
+    """
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise click.BadParameter("expected NAME=VALUE")
+    return name, value
+
+
 def refuse_url(text: str) -> None:
     """Raise `click.UsageError` for a URL; the message shows only its scheme."""
     if match := URL.match(text):
-        reason = f"{match[1]}:// URLs are not supported on the command line"
-        raise click.UsageError(reason)
+        raise click.UsageError(f"{match[1]}:// URL, expected a local path")
 
 
 def examples(*commands: str) -> str:
@@ -233,6 +258,19 @@ THREADS: Final = (
     ),
 )
 
+STORAGE: Final = (
+    click.option(
+        "--storage-option",
+        "storage_options",
+        multiple=True,
+        type=read_storage_option,
+        metavar="NAME=VALUE",
+        help="Option of the file system of a URL, such as region=eu-west-1; may be "
+        "repeated. Credentials are better set in the environment, as other users can "
+        "see a command line.",
+    ),
+)
+
 SCAN: Final = (*SELECTION, *BOUNDS, *COLUMNS, *WHICH, *THREADS)
 FIND: Final = (*SELECTION, *BOUNDS, *WHICH)
 TAIL: Final = (*SELECTION, *COLUMNS, *WHICH)
@@ -312,7 +350,7 @@ class ScanOptions:
     max_batch_bytes: int
     threads: int = 1
 
-    def scan(self, paths: Sequence[Path], progress: Progress | None = None) -> Scan:
+    def scan(self, paths: Sequence[Location], progress: Progress | None = None) -> Scan:
         """Return the scan of the selected partitions under `paths`.
 
         Raises `FileNotFoundError` if a selected topic or partition does not exist.
@@ -336,7 +374,7 @@ class ScanOptions:
             progress=progress,
         )
 
-    def parts(self, paths: Sequence[Path]) -> list[SourceBounds]:
+    def parts(self, paths: Sequence[Location]) -> list[SourceBounds]:
         """List the selected partitions under `paths` again, each from its start.
 
         A topic or partition that does not exist is no error.
@@ -354,10 +392,54 @@ class ScanOptions:
 
 
 def paths_argument(function: Function) -> Function:
-    """Add the argument PATH..., one or more."""
+    """Add the argument PATH..., one or more, as `paths`."""
     return click.argument(
         "paths", metavar="PATH...", nargs=-1, required=True, type=LocalPath()
     )(function)
+
+
+def sources_argument(function: Callable[..., None]) -> Callable[..., None]:
+    """Add PATH..., one or more paths or URLs, as `paths`; and ``--storage-option``."""
+
+    @wraps(function)
+    def located(
+        paths: tuple[Path | str, ...],
+        storage_options: tuple[tuple[str, str], ...],
+        **parameters: Any,
+    ) -> None:
+        function(paths=_locate(paths, dict(storage_options)), **parameters)
+
+    return click.argument(
+        "paths", metavar="PATH...", nargs=-1, required=True, type=SourcePath()
+    )(_with(STORAGE, located))
+
+
+def source_argument(function: Callable[..., None]) -> Callable[..., None]:
+    """Add PATH, a path or a URL, as `path`; and ``--storage-option``."""
+
+    @wraps(function)
+    def located(
+        path: Path | str,
+        storage_options: tuple[tuple[str, str], ...],
+        **parameters: Any,
+    ) -> None:
+        [where] = _locate([path], dict(storage_options))
+        function(path=where, **parameters)
+
+    return click.argument("path", type=SourcePath())(_with(STORAGE, located))
+
+
+def _locate(
+    paths: Sequence[Path | str], storage_options: Mapping[str, str]
+) -> tuple[Location, ...]:
+    from kafkalog.storage.remote_source import as_path
+
+    if storage_options and not any(isinstance(path, str) for path in paths):
+        raise click.UsageError("--storage-option without a URL, expected one in PATH")
+    return tuple(
+        as_path(path, storage_options) if isinstance(path, str) else path
+        for path in paths
+    )
 
 
 def selection_options(function: Function) -> Function:

@@ -118,7 +118,16 @@ def print_error(message: str) -> None:
     """Print a message on standard error, with control characters escaped."""
     from kafkalog.cli.terminal import escape
 
-    click.echo(f"kafkalog: {without_urls(escape(message))}", err=True)
+    click.echo(f"kafkalog: {without_credentials(escape(message))}", err=True)
+
+
+def without_credentials(text: str) -> str:
+    """Return the text with each URL that has a user reduced to its scheme.
+
+    >>> without_credentials("no such file: s3://bucket/x or s3://KEY:SECRET@bucket/x")
+    'no such file: s3://bucket/x or s3://...'
+    """
+    return re.sub(r"([A-Za-z][A-Za-z0-9+.-]*)://\S*@\S*", r"\1://...", text)
 
 
 def without_urls(text: str) -> str:

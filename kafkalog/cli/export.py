@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -14,8 +14,12 @@ from kafkalog.cli.command_options import (
     compression_option,
     examples,
     scan_options,
+    source_argument,
 )
 from kafkalog.cli.terminal import progress_bar
+
+if TYPE_CHECKING:
+    from kafkalog.storage.location import Location
 
 FORMATS: Final = ("parquet", "jsonl", "csv", "arrow")
 COMPRESSED: Final = frozenset(
@@ -33,7 +37,7 @@ COMPRESSED: Final = frozenset(
         "--columns offset,value",
     ),
 )
-@click.argument("path", type=LocalPath())
+@source_argument
 @click.argument("out", type=LocalPath())
 @click.option(
     "--to",
@@ -46,7 +50,7 @@ COMPRESSED: Final = frozenset(
 @click.option("--overwrite", is_flag=True, help="Replace an earlier export.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no progress and no summary.")
 def command(
-    path: Path,
+    path: Location,
     out: Path,
     form: str | None,
     options: ScanOptions,

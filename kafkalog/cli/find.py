@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -19,13 +18,14 @@ from kafkalog.cli.command_options import (
     examples,
     find_options,
     format_options,
-    paths_argument,
     read_time,
+    sources_argument,
 )
 from kafkalog.cli.command_output import TableField
 
 if TYPE_CHECKING:
     from kafkalog.query.record_search import Condition, RecordLocation
+    from kafkalog.storage.location import Location
 
 FIELDS: Final = (
     TableField("topic", "topic"),
@@ -74,7 +74,7 @@ def read_header(text: str) -> Header:
         "--format jsonl",
     ),
 )
-@paths_argument
+@sources_argument
 @click.option("--offset", type=click.IntRange(min=0), help="The record's offset.")
 @click.option(
     "--timestamp",
@@ -113,7 +113,7 @@ def read_header(text: str) -> Header:
 )
 @format_options
 def command(
-    paths: tuple[Path, ...],
+    paths: tuple[Location, ...],
     offset: int | None,
     timestamp: int | datetime | None,
     options: ScanOptions,
@@ -161,7 +161,7 @@ def command(
 
 
 def _report_control_record(
-    options: ScanOptions, paths: Sequence[Path], offset: int
+    options: ScanOptions, paths: Sequence[Location], offset: int
 ) -> None:
     """Report on standard error whether a control record is at the offset."""
     if options.control_records:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,10 +12,13 @@ from kafkalog.cli.command_options import (
     decode_option,
     examples,
     format_options,
-    paths_argument,
     scan_options,
+    sources_argument,
     spelling_options,
 )
+
+if TYPE_CHECKING:
+    from kafkalog.storage.location import Location
 
 
 @click.command(
@@ -27,7 +30,7 @@ from kafkalog.cli.command_options import (
         "kafkalog head /var/lib/kafka/data/orders.zstd-0 --value json --format jsonl",
     ),
 )
-@paths_argument
+@sources_argument
 @scan_options
 @click.option(
     "-n",
@@ -41,7 +44,7 @@ from kafkalog.cli.command_options import (
 @decode_option
 @format_options
 def command(
-    paths: tuple[Path, ...],
+    paths: tuple[Location, ...],
     options: ScanOptions,
     limit: int,
     spellings: dict[str, str],

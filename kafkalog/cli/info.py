@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from kafkalog.cli import command_output, exits, terminal
-from kafkalog.cli.command_options import examples, format_options, paths_argument
+from kafkalog.cli.command_options import examples, format_options, sources_argument
 from kafkalog.cli.command_output import TableField
 
 TIMES: Final = ("first_timestamp", "max_timestamp")
@@ -35,6 +34,9 @@ OTHER_FILES: Final = (
 
 SCHEMA: Final = 1
 
+if TYPE_CHECKING:
+    from kafkalog.storage.location import Location
+
 
 @click.command(
     "info",
@@ -44,9 +46,9 @@ SCHEMA: Final = 1
         "kafkalog info /var/lib/kafka/data/ledger-0/00000000000000000005.txnindex",
     ),
 )
-@paths_argument
+@sources_argument
 @format_options
-def command(paths: tuple[Path, ...], form: str | None, no_color: bool) -> None:
+def command(paths: tuple[Location, ...], form: str | None, no_color: bool) -> None:
     """Describe each PATH: what it is and what it contains.
 
     PATH is a log directory, a partition's directory, or any file that Kafka writes

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from operator import itemgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import click
@@ -14,8 +13,8 @@ from kafkalog.cli import command_output, terminal
 from kafkalog.cli.command_options import (
     examples,
     format_options,
-    paths_argument,
     selection_options,
+    sources_argument,
 )
 from kafkalog.cli.command_output import TableField
 
@@ -26,6 +25,7 @@ TIMES: Final = (
 )
 if TYPE_CHECKING:
     from kafkalog.query.listing import PartitionSummary, SegmentSummary
+    from kafkalog.storage.location import Location
 
     Summary: TypeAlias = PartitionSummary | SegmentSummary
 
@@ -62,7 +62,7 @@ SEGMENT: Final = (
         "kafkalog ls /var/lib/kafka/data --topic ledger --format jsonl",
     ),
 )
-@paths_argument
+@sources_argument
 @selection_options
 @click.option(
     "--sort",
@@ -73,7 +73,7 @@ SEGMENT: Final = (
 )
 @format_options
 def command(
-    paths: tuple[Path, ...],
+    paths: tuple[Location, ...],
     topics: tuple[str, ...],
     partitions: tuple[int, ...],
     sort: str,
@@ -120,7 +120,7 @@ def _are_partitions(rows: Sequence[command_output.Row]) -> bool:
     return bool(rows) and "topic" in rows[0]
 
 
-def _title(path: Path, rows: Sequence[command_output.Row]) -> str:
+def _title(path: Location, rows: Sequence[command_output.Row]) -> str:
     """Return a heading: path, number and size of the rows, kind of shutdown."""
     size = terminal.in_units(sum(row["size_in_bytes"] for row in rows))
     of_partitions = _are_partitions(rows)

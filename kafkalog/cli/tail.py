@@ -5,7 +5,6 @@ from __future__ import annotations
 import select
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -16,7 +15,7 @@ from kafkalog.cli.command_options import (
     decode_option,
     examples,
     format_options,
-    paths_argument,
+    sources_argument,
     spelling_options,
     tail_options,
 )
@@ -24,6 +23,7 @@ from kafkalog.cli.command_options import (
 if TYPE_CHECKING:
     from kafkalog.query.scan import Scan
     from kafkalog.query.tailing import Follower
+    from kafkalog.storage.location import Location
 
 
 @click.command(
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         "kafkalog tail -f /var/lib/kafka/data --topic orders.none --format jsonl",
     ),
 )
-@paths_argument
+@sources_argument
 @tail_options
 @click.option(
     "-n",
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 @decode_option
 @format_options
 def command(
-    paths: tuple[Path, ...],
+    paths: tuple[Location, ...],
     options: ScanOptions,
     count: int,
     follow: bool,
@@ -100,7 +100,7 @@ def command(
 
 def _follow(
     scan: Scan,
-    paths: Sequence[Path],
+    paths: Sequence[Location],
     options: ScanOptions,
     interval: float,
     printer: command_output.RecordPrinter,

@@ -8,7 +8,7 @@ Source: ``OffsetCommitValue.json``, ``TransactionLogValue.json``,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,9 +37,10 @@ from kafkalog.query.newest_records import (
     partitions_of,
 )
 from kafkalog.query.records import Records
-from kafkalog.query.scan import Source, scan
+from kafkalog.query.scan import Scan, Source, scan
 from kafkalog.query.sources import find_sources
 from kafkalog.storage.file_names import METADATA_TOPIC
+from kafkalog.storage.location import locate_all
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -122,7 +123,12 @@ BATCH_ROWS: Final = 1 << 14
 Row = tuple[Any, ...]
 
 
-def consumer_groups(source: Source) -> pa.Table:
+def consumer_groups(
+    source: Source,
+    *,
+    filesystem: Any = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> pa.Table:
     """Return the committed offset of each partition of each consumer group.
 
     They are in ``__consumer_offsets``, as its coordinator has them: of each key the
@@ -134,6 +140,8 @@ def consumer_groups(source: Source) -> pa.Table:
     source : path, URL, or list of these
         A log directory, several, or directories of partitions of the topic. If a
         partition is in several of them, that with the highest offset is read.
+    filesystem, storage_options : optional
+        The file system of the paths, or options of that of a URL, as for `scan`.
 
     Returns
     -------
@@ -159,6 +167,7 @@ def consumer_groups(source: Source) -> pa.Table:
     >>> groups.select(["group", "topic", "partition", "offset"]).to_pylist()[0]
     {'group': 'readers-classic', 'topic': 'orders.gzip', 'partition': 0, 'offset': 56}
     """
+    found = scan(source, filesystem=filesystem, storage_options=storage_options)
     rows = (
         (
             key["group"],
@@ -170,12 +179,17 @@ def consumer_groups(source: Source) -> pa.Table:
             _known(value["commitTimestamp"]),
             _known(value.get("expireTimestamp", -1)),
         )
-        for key, value in _newest(source, CONSUMER_OFFSETS, OFFSET_COMMIT)
+        for key, value in _newest(found, CONSUMER_OFFSETS, OFFSET_COMMIT)
     )
     return _table(rows, GROUPS, "group", "topic", "partition")
 
 
-def transactions(source: Source) -> pa.Table:
+def transactions(
+    source: Source,
+    *,
+    filesystem: Any = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> pa.Table:
     """Return the state of each transactional id.
 
     It is in ``__transaction_state``: of each id the last record counts, and one without
@@ -186,6 +200,8 @@ def transactions(source: Source) -> pa.Table:
     source : path, URL, or list of these
         A log directory, several, or directories of partitions of the topic. If a
         partition is in several of them, that with the highest offset is read.
+    filesystem, storage_options : optional
+        The file system of the paths, or options of that of a URL, as for `scan`.
 
     Returns
     -------
@@ -213,6 +229,7 @@ def transactions(source: Source) -> pa.Table:
     >>> states.group_by("state").aggregate([([], "count_all")]).num_rows
     3
     """
+    found = scan(source, filesystem=filesystem, storage_options=storage_options)
     rows = (
         (
             key["transactionalId"],
@@ -228,12 +245,17 @@ def transactions(source: Source) -> pa.Table:
             _known(value.get("nextProducerEpoch", -1)),
             value.get("clientTransactionVersion", 0),
         )
-        for key, value in _newest(source, TRANSACTION_STATE, TRANSACTION)
+        for key, value in _newest(found, TRANSACTION_STATE, TRANSACTION)
     )
     return _table(rows, TRANSACTIONS, "transactional_id")
 
 
-def topics(source: Source) -> pa.Table:
+def topics(
+    source: Source,
+    *,
+    filesystem: Any = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> pa.Table:
     """Return the topics of a KRaft cluster.
 
     They are in ``__cluster_metadata-0``, which each controller and broker has: the
@@ -245,6 +267,8 @@ def topics(source: Source) -> pa.Table:
     source : path, URL, or list of these
         A log directory, several, or the directory ``__cluster_metadata-0``. If several
         have one, that with the highest offset is read.
+    filesystem, storage_options : optional
+        The file system of the paths, or options of that of a URL, as for `scan`.
 
     Returns
     -------
@@ -270,7 +294,7 @@ def topics(source: Source) -> pa.Table:
     >>> next(topic["settings"] for topic in topics if topic["topic"] == "expired")
     [('file.delete.delay.ms', '200'), ...]
     """
-    cluster = _newest_cluster(source)
+    cluster = _newest_cluster(locate_all(source, filesystem, storage_options))
     replicas: dict[str, dict[int, int]] = {}
     for (topic_id, partition), assigned in cluster.partitions.items():
         replicas.setdefault(topic_id, {})[partition] = len(assigned.brokers)
@@ -289,7 +313,13 @@ def topics(source: Source) -> pa.Table:
     return _table(rows, TOPICS, "topic")
 
 
-def internal(source: Source, topic: str) -> pa.Table:
+def internal(
+    source: Source,
+    topic: str,
+    *,
+    filesystem: Any = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> pa.Table:
     """Return every record of an internal topic, decoded.
 
     Keys and values are JSON texts, as their fields depend on the type: query them with
@@ -303,6 +333,8 @@ def internal(source: Source, topic: str) -> pa.Table:
     topic : str
         ``__consumer_offsets``, ``__transaction_state``, ``__share_group_state``,
         ``__cluster_metadata`` or ``__remote_log_metadata``.
+    filesystem, storage_options : optional
+        The file system of the paths, or options of that of a URL, as for `scan`.
 
     Returns
     -------
@@ -335,7 +367,13 @@ def internal(source: Source, topic: str) -> pa.Table:
     if topic not in INTERNAL_TOPICS:
         expected = ", ".join(INTERNAL_TOPICS)
         raise ValueError(f"topic {topic!r}, expected one of {expected}")
-    parts = partitions_of(scan(source, columns=INTERNAL_COLUMNS), topic)
+    found = scan(
+        source,
+        columns=INTERNAL_COLUMNS,
+        filesystem=filesystem,
+        storage_options=storage_options,
+    )
+    parts = partitions_of(found, topic)
     return pa.Table.from_batches(
         [
             _record_batch(topic, records)
@@ -347,10 +385,10 @@ def internal(source: Source, topic: str) -> pa.Table:
 
 
 def _newest(
-    source: Source, topic: str, types: Collection[int]
+    found: Scan, topic: str, types: Collection[int]
 ) -> Iterator[tuple[Message, Message]]:
     """Yield each key that is not deleted, and its newest value."""
-    for newest in newest_records(scan(source), topic, types):
+    for newest in newest_records(found, topic, types):
         for offset, key, value in newest.committed.values():
             if value is None:
                 continue

@@ -7,7 +7,7 @@ threads, steps are decoded in parallel and returned in order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from itertools import accumulate
@@ -39,7 +39,7 @@ from kafkalog.query.sources import (
     check_offset,
     find_sources,
 )
-from kafkalog.storage.location import AnyPath
+from kafkalog.storage.location import AnyPath, locate_all
 from kafkalog.storage.log_directory import choose_partitions
 
 if TYPE_CHECKING:
@@ -77,6 +77,8 @@ def scan(
     text: bool = False,
     threads: int = 1,
     progress: Progress | None = None,
+    filesystem: Any = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> Scan:
     """Return a `Scan` of the records of a log, a log directory, or batches in memory.
 
@@ -87,10 +89,10 @@ def scan(
     ----------
     source : path, URL, bytes-like, or list of these
         A ``.log`` or ``.checkpoint`` file, a partition's directory, a log directory of
-        many partitions, local or behind a URL (``s3://``, ``hdfs://``, ...; with
-        options by `kafkalog.storage.remote_source.as_path`); or whole batches in
-        memory. A source that is listed twice is read once. A partition is read from its
-        log start offset, unless `start_offset` is given.
+        many partitions, local, behind a URL (``s3://``, ``hdfs://``, ...) or in a
+        `filesystem`; or whole batches in memory. A source that is listed twice is read
+        once. A partition is read from its log start offset, unless `start_offset` is
+        given.
     columns : iterable of str, optional
         The columns, in this order; by default the first eight of `COLUMNS`.
     topics : str or iterable of str, optional
@@ -127,6 +129,12 @@ def scan(
         each reading.
     progress : callable, optional
         Called with the bytes read so far, and the bytes of all files.
+    filesystem : pyarrow.fs.FileSystem or fsspec.AbstractFileSystem, optional
+        The file system that the paths are in, such as ``bucket/logs`` in S3.
+    storage_options : mapping of str to str, optional
+        Options of the file system of a URL: for ``s3:`` ``access_key``, ``region``,
+        ``endpoint_override`` and so on, as pyarrow names them; for schemes that pyarrow
+        does not have, those of fsspec. No message shows their values.
 
     Returns
     -------
@@ -166,7 +174,8 @@ def scan(
     check_offset("start_offset", start_offset)
     check_offset("end_offset", end_offset)
     times = (start_timestamp, end_timestamp)
-    sources = _selected(find_sources(source), topics, partitions)
+    places = locate_all(source, filesystem, storage_options)
+    sources = _selected(find_sources(places), topics, partitions)
     check_known("start_offset", start_offset, sources)
     check_known("end_offset", end_offset, sources)
     return Scan(

@@ -7,13 +7,19 @@ local directory these are `os.scandir` and `os.open`.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-from kafkalog.errors import LogArgumentError
+from kafkalog.errors import ConfigError, LogArgumentError
 from kafkalog.storage.byte_source import FileSource, check_small, read_regular
-from kafkalog.storage.remote_source import RemotePath, RemoteSource, as_path, is_url
+from kafkalog.storage.remote_source import (
+    RemotePath,
+    RemoteSource,
+    as_path,
+    is_url,
+    on_filesystem,
+)
 
 Location: TypeAlias = Path | RemotePath
 AnyPath: TypeAlias = str | os.PathLike[str] | RemotePath
@@ -47,6 +53,28 @@ def locate(path: AnyPath) -> Location:
     if isinstance(path, (Path, RemotePath)):
         return path
     return as_path(path, {}) if isinstance(path, str) and is_url(path) else Path(path)
+
+
+def locate_all(
+    source: Any, filesystem: Any, storage_options: Mapping[str, str] | None
+) -> Any:
+    """Return a source with its paths located in a file system, or URLs with options.
+
+    Members of lists are located as well; bytes and located paths stay as they are.
+
+    Raises `ConfigError`, and `TypeError` for a file system of another kind.
+    """
+    if filesystem is not None and storage_options:
+        raise ConfigError("filesystem and storage_options, expected one of them")
+    if isinstance(source, (list, tuple)):
+        return [locate_all(part, filesystem, storage_options) for part in source]
+    if not isinstance(source, (str, os.PathLike)):
+        return source
+    if filesystem is not None:
+        return on_filesystem(os.fspath(source), filesystem)
+    if storage_options and isinstance(source, str):
+        return as_path(source, storage_options)
+    return source
 
 
 def local_path(path: AnyPath) -> Path:

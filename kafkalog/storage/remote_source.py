@@ -16,7 +16,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from urllib.parse import unquote
 
 import numpy as np
@@ -30,7 +30,7 @@ from kafkalog.storage.store_options import (
     read_options,
     redacted_error,
 )
-from kafkalog.storage.stores import OpenFile, Store, connect
+from kafkalog.storage.stores import OpenFile, Store, connect, scheme_of, store_of
 
 if TYPE_CHECKING:
     from socket import socket
@@ -41,6 +41,9 @@ BUCKET: Final = re.compile(r"[\w.-]+", re.ASCII)
 BUCKETS: Final = frozenset({"s3", "gs", "gcs"})
 CONTAINERS: Final = frozenset({"abfs", "abfss", "wasb", "wasbs"})
 """Schemes with a container, not a user, before ``@``."""
+
+LOCAL: Final = frozenset({"local", "file"})
+"""The names of pyarrow and fsspec for the local file system."""
 
 SAME: Final = {"s3a": "s3", "s3n": "s3"}
 USERS: Final = {"s3": ("access_key", "secret_key"), "hdfs": ("user", "")}
@@ -116,6 +119,46 @@ def as_path(text: str, options: Mapping[str, str]) -> Path | RemotePath:
     return RemotePath(scheme, authority, below).with_options(all_options)
 
 
+def on_filesystem(text: str, filesystem: Any) -> Path | RemotePath:
+    """Return the path in a file system object.
+
+    Parameters
+    ----------
+    text : str
+        A path as the file system spells it, such as ``bucket/logs`` in S3.
+    filesystem : pyarrow.fs.FileSystem or fsspec.AbstractFileSystem
+        The file system.
+
+    Returns
+    -------
+    pathlib.Path or RemotePath
+        A `pathlib.Path` in a local file system.
+
+    Raises
+    ------
+    ConfigError
+        If `text` is a URL.
+    TypeError
+        If `filesystem` is neither pyarrow's nor fsspec's.
+
+    Examples
+    --------
+    >>> import fsspec
+    >>> on_filesystem("/copies/orders-0", fsspec.filesystem("memory"))
+    RemotePath('memory:///copies/orders-0')
+    """
+    store_of(filesystem, "")
+    if is_url(text):
+        scheme = text.partition(":")[0]
+        raise ConfigError(f"{scheme}: URL, expected a path in the given file system")
+    scheme = scheme_of(filesystem)
+    if scheme in LOCAL:
+        return Path(text)
+    root, _, below = text.partition("/")
+    below = "/".join(part for part in below.split("/") if part)
+    return RemotePath(scheme, root, below, filesystem=filesystem)
+
+
 def _take_user(scheme: str, authority: str, options: dict[str, str]) -> str:
     """Move user and password from the authority into `options`."""
     credentials, _, host = authority.rpartition("@")
@@ -130,6 +173,8 @@ def _take_user(scheme: str, authority: str, options: dict[str, str]) -> str:
 class RemotePath:
     """A remote path, made by `as_path`. ``str`` returns the URL, without options.
 
+    Paths of several file system objects of one kind are not distinguished.
+
     Its methods raise `FileNotFoundError`, as those of a `pathlib.Path`, and `OSError`
     for other errors of the file system, without the values of options.
     """
@@ -140,6 +185,8 @@ class RemotePath:
     """The part after the authority: names joined by ``/``, none of them empty."""
 
     options: Options = field(default=())
+    filesystem: Any = field(default=None, compare=False)
+    """The file system object to read with, if the caller passed one."""
 
     def __str__(self) -> str:
         return f"{self.scheme}://{self.authority}/{self.below}".rstrip("/")
@@ -224,7 +271,10 @@ class RemotePath:
 
     def request(self, send: Callable[[Store], Result]) -> Result:
         """Send a request to the file system; errors do not show options."""
-        store = connect(self.scheme, self.authority, self.options)
+        if self.filesystem is None:
+            store = connect(self.scheme, self.authority, self.options)
+        else:
+            store = store_of(self.filesystem, self.authority)
         try:
             return send(store)
         except Exception as error:

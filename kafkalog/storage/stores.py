@@ -25,7 +25,10 @@ from kafkalog.storage.store_options import (
 
 ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
-"""Environment variables that configure S3 without options."""
+"""Environment variables that configure S3 without options.
+
+pyarrow reads the endpoint only from a URL, so it is passed as an option.
+"""
 
 TAGS: Final = ("etag", "generation", "versionid", "version_id", "content-md5", "digest")
 TIMES: Final = (
@@ -106,6 +109,29 @@ def connect(scheme: str, authority: str, options: Options) -> Store:
     for one whose package is not installed.
     """
     return _connected(os.getpid(), scheme, authority, options)
+
+
+def store_of(filesystem: Any, root: str) -> Store:
+    """Return a store in a file system object, below one of its directories.
+
+    Raises `TypeError` for an object that is neither pyarrow's nor fsspec's.
+    """
+    if hasattr(filesystem, "get_file_info"):
+        return ArrowStore(filesystem, root)
+    if hasattr(filesystem, "cat_file"):
+        return FsspecStore(filesystem, root)
+    raise TypeError(
+        f"filesystem of type {type(filesystem).__name__}, expected a "
+        "pyarrow.fs.FileSystem or a file system of fsspec"
+    )
+
+
+def scheme_of(filesystem: Any) -> str:
+    """Return the name of the kind of a file system object, as a URL begins with."""
+    if hasattr(filesystem, "type_name"):
+        return str(filesystem.type_name).rpartition("+")[2]
+    protocol = filesystem.protocol
+    return str(protocol if isinstance(protocol, str) else protocol[0])
 
 
 class ArrowStore:
@@ -241,8 +267,12 @@ def _arrow() -> Any:
 
 def _to_s3(_: str, bucket: str, options: dict[str, Any]) -> Store:
     fs = _arrow()
+    endpoint = next(filter(None, map(os.environ.get, ENDPOINTS)), "")
+    if endpoint and "endpoint_override" not in options:
+        scheme, _, host = endpoint.rpartition("://")
+        options = {"scheme": scheme or "https", **options, "endpoint_override": host}
     is_located = {"region", "endpoint_override"}.intersection(options)
-    if not is_located and not any(map(os.environ.get, ENDPOINTS + REGIONS)):
+    if not is_located and not any(map(os.environ.get, REGIONS)):
         options["region"] = fs.resolve_s3_region(bucket)
     return ArrowStore(fs.S3FileSystem(**options), bucket)
 

@@ -7,15 +7,18 @@ import sys
 import traceback
 from pathlib import Path
 
+import fsspec
+import pyarrow.fs
 import pytest
 
 import kafkalog
 from kafkalog.errors import ConfigError, MissingDependencyError
 from kafkalog.storage import stores
 from kafkalog.storage.location import locate
-from kafkalog.storage.remote_source import as_path
+from kafkalog.storage.remote_source import as_path, on_filesystem
 from kafkalog.storage.store_options import read_options, redacted_error
-from tests.storage.remote_stores import KEY, SECRET
+from tests import golden_data
+from tests.storage.remote_stores import KEY, SECRET, in_memory
 
 CREDENTIALS = {"access_key": KEY, "secret_key": SECRET}
 
@@ -240,3 +243,62 @@ def test_a_missing_file_of_an_option_is_not_reported_as_a_missing_path(monkeypat
     monkeypatch.setitem(stores.CONNECT, "certified", connect)
     with pytest.raises(ConfigError, match="no such certificate"):
         as_path("certified://host/x", {}).exists()
+
+
+# ----------------------------------------------------------- file system objects
+
+
+def memory_with(name):
+    memory = fsspec.filesystem("memory")
+    memory.store.clear()
+    in_memory(golden_data.logs(name), name)
+    return memory
+
+
+def test_a_filesystem_of_fsspec_or_of_pyarrow_is_a_source():
+    name, logs = "k431-recovered", golden_data.logs("k431-recovered")
+    expected = kafkalog.scan(logs).to_arrow()
+    memory = memory_with(name)
+    wrapped = pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(memory))
+    tree = pyarrow.fs.SubTreeFileSystem(str(logs), pyarrow.fs.LocalFileSystem())
+    for filesystem, path in (
+        (memory, f"/{name}"),
+        (memory, name),
+        (wrapped, name),
+        (tree, ""),
+        (tree, "/"),
+        (pyarrow.fs.LocalFileSystem(), str(logs)),
+        (fsspec.filesystem("file"), logs),
+    ):
+        assert kafkalog.scan(path, filesystem=filesystem).to_arrow().equals(expected)
+    parts = [f"{name}/torn.gzip-0", f"/{name}/torn.gzip-0"]
+    count = kafkalog.scan(logs / "torn.gzip-0").count()
+    assert kafkalog.scan(parts[:1], filesystem=memory).count() == count
+    topics = kafkalog.topics(name, filesystem=memory)
+    assert topics.equals(kafkalog.topics(logs))
+
+
+def test_a_path_in_a_filesystem_is_named_in_errors_and_can_be_pickled():
+    memory = memory_with("k431-recovered")
+    with pytest.raises(FileNotFoundError, match="memory:///nothing"):
+        kafkalog.scan("/nothing", filesystem=memory)
+    path = on_filesystem("k431-recovered/torn.gzip-0", memory)
+    assert str(path) == "memory://k431-recovered/torn.gzip-0"
+    again = pickle.loads(pickle.dumps(path))
+    assert kafkalog.scan(again).count() == kafkalog.scan(path).count() > 0
+
+
+def test_what_is_no_filesystem_is_rejected():
+    with pytest.raises(TypeError, match="filesystem of type str"):
+        kafkalog.scan("logs", filesystem="s3://bucket")
+    memory = fsspec.filesystem("memory")
+    with pytest.raises(ConfigError, match="memory: URL, expected a path in the given"):
+        kafkalog.scan("memory://logs", filesystem=memory)
+    with pytest.raises(ConfigError, match="filesystem and storage_options"):
+        kafkalog.scan("logs", filesystem=memory, storage_options={"region": "x"})
+
+
+def test_storage_options_are_those_of_the_url():
+    with pytest.raises(ConfigError, match="no storage option acces_key") as caught:
+        kafkalog.scan(["s3://bucket/logs"], storage_options={"acces_key": KEY})
+    assert KEY not in str(caught.value)
