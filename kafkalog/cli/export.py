@@ -16,12 +16,13 @@ from kafkalog.cli.command_options import (
     scan_options,
     source_argument,
 )
-from kafkalog.cli.terminal import progress_bar
+from kafkalog.cli.terminal import escape, progress_bar
 
 if TYPE_CHECKING:
     from kafkalog.storage.location import Location
 
 FORMATS: Final = ("parquet", "jsonl", "csv", "arrow")
+DELTA: Final = "delta"
 COMPRESSED: Final = frozenset(
     ("gz", "gzip", "zst", "zstd", "bz2", "xz", "lz4", "snappy", "sz", "br", "zip")
 )
@@ -35,6 +36,7 @@ COMPRESSED: Final = frozenset(
         "kafkalog export /var/lib/kafka/data/orders.zstd-0 orders.parquet",
         "kafkalog export /var/lib/kafka/data ledger.jsonl --topic ledger "
         "--columns offset,value",
+        "kafkalog export /var/lib/kafka/data lake --to delta --by date",
     ),
 )
 @source_argument
@@ -42,8 +44,14 @@ COMPRESSED: Final = frozenset(
 @click.option(
     "--to",
     "form",
-    type=click.Choice(FORMATS),
+    type=click.Choice((*FORMATS, DELTA)),
     help="Output format; default: the extension of OUT, or parquet without one.",
+)
+@click.option(
+    "--by",
+    "by",
+    type=click.Choice(["date"]),
+    help="With --to delta, partition the table by the records' UTC date too.",
 )
 @scan_options
 @compression_option
@@ -53,12 +61,13 @@ def command(
     path: Location,
     out: Path,
     form: str | None,
+    by: str | None,
     options: ScanOptions,
     compression: str,
     overwrite: bool,
     quiet: bool,
 ) -> None:
-    """Write the records under PATH as files.
+    """Write the records under PATH as files, or append them to a Delta table.
 
     If OUT has no extension, or is an existing directory, it is a directory that gets
     OUT/topic=T/partition=P/part-00000.parquet and so on. Otherwise it is a file whose
@@ -67,11 +76,24 @@ def command(
     The parent directory of OUT must exist. Files get their final names once all are
     complete. If corrupt data ends the scan, the valid records before it are written.
 
-    Parquet and Arrow need pyarrow; without it the exit code is 3.
+    With --to delta, OUT is the directory of a Delta table, partitioned by topic. Each
+    run appends what is new since the last one, and appends it once, even if runs are
+    interrupted. The first run begins at --start-offset, later ones where the last one
+    ended. If a log does not continue there, the missing offsets are reported, the rest
+    is appended, and the exit code is 1. It is 4 if another run is appending.
+
+    Parquet and Arrow need pyarrow, and Delta deltalake; without it the exit code is 3.
     """
     from kafkalog.export import file_export
 
     form = _form_of(out, form)
+    if form == DELTA:
+        if overwrite:
+            raise click.UsageError("--overwrite, expected without --to delta")
+        _append(path, out, options, compression, by_date=by == "date", quiet=quiet)
+        return
+    if by is not None:
+        raise click.UsageError("--by, expected with --to delta")
     try:
         file_export.check_target(out, overwrite=overwrite)
     except (FileExistsError, PermissionError) as error:
@@ -83,6 +105,49 @@ def command(
     if not quiet:
         click.echo(f"{done.records:,} records, files: {len(done.files):,}", err=True)
     exits.report_problems(done.problems)
+
+
+def _append(
+    path: Path,
+    out: Path,
+    options: ScanOptions,
+    compression: str,
+    *,
+    by_date: bool,
+    quiet: bool,
+) -> None:
+    """Append what is new to a Delta table."""
+    from kafkalog.errors import CommitConflictError
+    from kafkalog.export import delta_table
+    from kafkalog.export.file_export import check_parent, check_target
+
+    try:
+        check_target(out, overwrite=delta_table.is_delta_table(out))
+    except (FileExistsError, PermissionError) as error:
+        raise exits.Refused(exits.describe(error)) from None
+    check_parent(out)
+    try:
+        with progress_bar(out.name, quiet=quiet) as progress:
+            done = delta_table.append_new(
+                options.scan([path], progress),
+                out,
+                by_date=by_date,
+                compression=compression,
+            )
+    except CommitConflictError as error:
+        raise exits.Refused(str(error)) from None
+    if not quiet:
+        if done.commits:
+            summary = f"{done.records:,} records, commits: {done.commits:,}"
+            summary += f", version {done.version}"
+        else:
+            summary = f"nothing new for {out}"
+        click.echo(escape(summary), err=True)
+    for loss in done.losses:
+        exits.print_error(loss)
+    exits.report_problems(done.problems)
+    if done.losses:
+        raise exits.Damaged(f"partitions with missing offsets: {len(done.losses)}")
 
 
 def _form_of(out: Path, form: str | None) -> str:

@@ -19,6 +19,11 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND: Final = timedelta(milliseconds=1)
 MIN_INT64: Final = -(2**63)
 MAX_INT64: Final = 2**63 - 1
+FIRST_DAY, LAST_DAY = (
+    int(np.datetime64(date, "D").astype(np.int64))
+    for date in ("0001-01-01", "9999-12-31")
+)
+"""The days since 1970 whose dates have years that all readers of tables parse."""
 
 
 def as_ms(time: Any) -> int:

@@ -26,6 +26,7 @@ from kafkalog.errors import (
     LocatedError,
 )
 from kafkalog.export.optional_packages import require
+from kafkalog.formats.timestamps import FIRST_DAY, LAST_DAY
 from kafkalog.query.task_planning import ReadTask
 from kafkalog.spark.job_output import StagedFile
 from kafkalog.spark.spark_columns import COLUMNS
@@ -42,10 +43,6 @@ MAX_BUFFERED_BYTES: Final = 64 << 20
 """The bytes of rows that are buffered; beyond it, the largest row group is written."""
 MAX_OPEN_FILES: Final = 256
 DAY_US: Final = 86_400_000_000
-FIRST_DAY, LAST_DAY = (
-    int(np.datetime64(date, "D").astype(np.int64))
-    for date in ("0001-01-01", "9999-12-31")
-)
 NO_DATE: Final = "__HIVE_DEFAULT_PARTITION__"
 """The name of null in a path, as in Hive and Spark."""
 IN_THE_PATH: Final = "topic"

@@ -1,7 +1,7 @@
 """The partitions of log directories and their offsets, for planning a query.
 
 Offsets are read from the files at each call, except a log's end, which is read once and
-kept. There is no broker to state the high watermark, so the log end is used instead.
+kept.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from kafkalog.errors import ConfigError, NotALogDirectoryError
-from kafkalog.log.log import Log, find_end, find_stable
-from kafkalog.log.log_segments import list_segments
+from kafkalog.log.log import Log
+from kafkalog.query.readable_offsets import earliest_offset, latest_offset
 from kafkalog.query.sources import PartitionSource, find_sources
 from kafkalog.spark.offset_json import TopicPartition, format_partition
 from kafkalog.storage.location import Location, entries
@@ -69,20 +69,17 @@ class LogPartitions:
         return {tp: self._for_time(tp, time) for tp, time in times_ms.items()}
 
     def _earliest(self, topic_partition: TopicPartition) -> int:
-        segments = list_segments(self.directory(topic_partition))
-        first = segments[0].base_offset if segments else 0
-        return max(first, self._parts[topic_partition].log_start_offset)
+        part = self._parts[topic_partition]
+        return earliest_offset(self.directory(topic_partition), part)
 
     def _latest(self, topic_partition: TopicPartition) -> int:
         if topic_partition not in self._ends:
-            self._ends[topic_partition] = self._find_end(topic_partition)
+            self._ends[topic_partition] = latest_offset(
+                self.directory(topic_partition),
+                self._parts[topic_partition],
+                read_committed=self._read_committed,
+            )
         return self._ends[topic_partition]
-
-    def _find_end(self, topic_partition: TopicPartition) -> int:
-        directory = self.directory(topic_partition)
-        start = max(0, self._parts[topic_partition].log_start_offset)
-        end = find_end(directory, start, past_damage=True)
-        return find_stable(directory, end) if self._read_committed else end
 
     def _for_time(self, topic_partition: TopicPartition, time_ms: int) -> int | None:
         log = Log(self.directory(topic_partition))

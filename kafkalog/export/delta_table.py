@@ -1,0 +1,391 @@
+"""Records in a Delta table, to which each run appends what is new.
+
+The table has a transaction of Delta's for each partition, with the application id
+``kafkalog/TOPIC-PARTITION``, whose version is the offset to continue from. A commit
+adds files and these versions together, so that a run that ends at any point has
+appended each record once or not at all. Files that were written for a commit that did
+not happen are no part of the table; Delta's ``VACUUM`` removes them.
+
+A commit fails if another one has changed a version that it changes, or if the table's
+snapshot has another version than this run has reached. So of two runs at once, one
+fails.
+
+Source: "Transaction Identifiers" in the Delta transaction log protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkalog.errors import (
+    CommitConflictError,
+    ConfigError,
+    InvalidRecordError,
+    LocatedError,
+    NotALogDirectoryError,
+)
+from kafkalog.export import arrow
+from kafkalog.export.optional_packages import require
+from kafkalog.formats.timestamps import FIRST_DAY, LAST_DAY
+from kafkalog.query.readable_offsets import earliest_offset, latest_offset
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafkalog.query.records import Records
+    from kafkalog.query.scan import Scan
+else:
+    pa = require("pyarrow", "delta")
+
+APPLICATION: Final = "kafkalog"
+COMMIT_BYTES: Final = 128 << 20
+"""The bytes of rows, as Arrow, that a commit appends."""
+CODECS: Final = {
+    "zstd": "ZSTD",
+    "snappy": "SNAPPY",
+    "gzip": "GZIP",
+    "lz4": "LZ4_RAW",
+    "none": "UNCOMPRESSED",
+}
+DATE: Final = "date"
+LOG_FOLDER: Final = "_delta_log"
+
+
+@dataclass(slots=True)
+class DeltaResult:
+    """What a run appended, and what it found missing.
+
+    Attributes
+    ----------
+    records : int
+        The number of rows appended.
+    commits : int
+        The number of commits; 0 if there was nothing new.
+    version : int
+        The table's version after the run.
+    losses : list of str
+        A line for each partition whose log does not continue where the table ends.
+    problems : list of ScanProblem
+        What the scan skipped.
+    """
+
+    records: int = 0
+    commits: int = 0
+    version: int = 0
+    losses: list[str] = field(default_factory=list)
+    problems: list[Any] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Continued:
+    """A partition: its version in the table, and the offsets of this run.
+
+    All records of the run below `next_offset` are buffered or committed, and all below
+    `reached` are committed.
+    """
+
+    name: str
+    committed: int | None
+    reached: int
+    next_offset: int
+    end: int
+
+    @property
+    def application_id(self) -> str:
+        return f"{APPLICATION}/{self.name}"
+
+    @property
+    def changed(self) -> bool:
+        return self.next_offset != self.reached
+
+
+def is_delta_table(out: Path) -> bool:
+    """Return whether a directory has the log of a Delta table.
+
+    >>> is_delta_table(Path("missing"))
+    False
+    """
+    return (out / LOG_FOLDER).is_dir()
+
+
+def append_new(
+    scan: Scan,
+    out: Path,
+    *,
+    by_date: bool = False,
+    compression: str = "zstd",
+    commit_bytes: int = COMMIT_BYTES,
+) -> DeltaResult:
+    """Append the records of a scan that a Delta table does not have yet.
+
+    The table is made if it is missing. It is partitioned by topic. A partition that
+    the table has is continued where the last run ended, whatever the scan's start
+    offset; the first run begins at the scan's bounds. Memory is bounded by
+    `commit_bytes`.
+
+    Parameters
+    ----------
+    scan : Scan
+        The records, of partition directories, each given once, without bounds on
+        timestamps. Its columns are those of the table.
+    out : Path
+        The directory of the table.
+    by_date : bool
+        Whether the table also has, and is partitioned by, the column ``date``: the UTC
+        date of the timestamp, null without one.
+    compression : {"zstd", "snappy", "gzip", "lz4", "none"}
+        The compression of the table's Parquet files.
+    commit_bytes : int
+        The bytes of rows, as Arrow, from which a commit is made.
+
+    Returns
+    -------
+    DeltaResult
+        The number of records and commits, and what is missing or was skipped.
+
+    Raises
+    ------
+    CorruptRecordError
+        If a batch is corrupt. The records before it have been appended.
+    CommitConflictError
+        If another run appends records of the same partitions. Commits made before
+        stay, and are complete.
+    ConfigError
+        If the table has other columns, or the scan cannot be continued.
+    MissingDependencyError
+        If deltalake is not installed.
+
+    Examples
+    --------
+    >>> append_new(kafkalog.scan("orders-0"), Path("lake"))  # doctest: +SKIP
+    """
+    run = _DeltaAppend(
+        scan, out, by_date=by_date, compression=compression, commit_bytes=commit_bytes
+    )
+    damage: LocatedError | None = None
+    try:
+        run.read()
+    except LocatedError as error:
+        damage = error
+    run.commit()
+    if damage is not None:
+        raise damage
+    return run.result
+
+
+class _DeltaAppend:
+    """One run: the rows that are not committed yet, and the offsets reached."""
+
+    def __init__(
+        self,
+        scan: Scan,
+        out: Path,
+        *,
+        by_date: bool,
+        compression: str,
+        commit_bytes: int,
+    ) -> None:
+        self._delta = require("deltalake", "delta")
+        _check_scan(scan)
+        self._out, self._by_date, self._columns = out, by_date, scan.columns
+        self._compression, self._commit_bytes = CODECS[compression], commit_bytes
+        read = (*scan.columns, "partition", "offset", "timestamp")
+        self._read_schema = arrow.schema_of(tuple(dict.fromkeys(read)))
+        self._schema = _table_schema(scan.columns, by_date=by_date)
+        self._buffered: list[pa.RecordBatch] = []
+        self._buffered_bytes = 0
+        self.result = DeltaResult()
+        self._table = self._open()
+        self._plan(scan)
+
+    def read(self) -> None:
+        """Read all new records, with a commit for each `commit_bytes` of rows."""
+        last: _Continued | None = None
+        for records in self._chunks():
+            continued = self._continued[records.topic, int(records.partition[0])]
+            if last is not None and last is not continued:
+                last.next_offset = last.end
+            last = continued
+            batch = arrow.to_batch(records, self._read_schema)
+            self._buffered.append(batch)
+            self._buffered_bytes += batch.nbytes
+            continued.next_offset = int(records.offset[-1]) + 1
+            if self._buffered_bytes >= self._commit_bytes:
+                self.commit()
+        for continued in self._continued.values():
+            continued.next_offset = continued.end
+
+    def commit(self) -> None:
+        """Append the buffered rows and the offsets reached, as one commit."""
+        changed = [one for one in self._continued.values() if one.changed]
+        if not changed:
+            return
+        self._check_not_continued(changed)
+        rows = self._rows()
+        delta = self._delta
+        properties = delta.CommitProperties(
+            app_transactions=[
+                delta.Transaction(one.application_id, one.next_offset)
+                for one in changed
+            ]
+        )
+        try:
+            delta.write_deltalake(
+                self._table,
+                rows,
+                mode="append",
+                commit_properties=properties,
+                writer_properties=delta.WriterProperties(compression=self._compression),
+            )
+        except require("deltalake.exceptions", "delta").CommitFailedError as error:
+            raise CommitConflictError(
+                f"another run has changed the table: {self._out}: {error}"
+            ) from error
+        for one in changed:
+            one.committed = one.reached = one.next_offset
+        self.result.records += rows.num_rows
+        self.result.commits += 1
+        self.result.version = self._table.version()
+
+    def _chunks(self) -> Iterator[Records]:
+        chunks = self._scan.chunks()
+        self.result.problems = self._scan.problems
+        return (records for records in chunks if len(records))
+
+    def _open(self) -> Any:
+        """Open the table, or make it."""
+        keys = ["topic", DATE] if self._by_date else ["topic"]
+        place, schema = str(self._out.absolute()), self._schema
+        create, open_table = self._delta.DeltaTable.create, self._delta.DeltaTable
+        if not open_table.is_deltatable(place):
+            create(place, schema=schema, mode="ignore", partition_by=keys)
+        table = open_table(place)
+        found = [field.name for field in table.schema().fields]
+        if found != schema.names:
+            raise ConfigError(
+                f"expected the columns of the table, {', '.join(found)}, got "
+                f"{', '.join(schema.names)}: {self._out}"
+            )
+        partitioned = table.metadata().partition_columns
+        if partitioned != keys:
+            raise ConfigError(
+                f"expected a table partitioned by {', '.join(keys)}, found "
+                f"{', '.join(partitioned) or 'no partitions'}: {self._out}"
+            )
+        self.result.version = table.version()
+        return table
+
+    def _plan(self, scan: Scan) -> None:
+        """Determine the offsets to read of each partition, and report what is lost."""
+        self._continued: dict[tuple[str, int], _Continued] = {}
+        sources = []
+        committed_only = scan.policy.isolation == "read_committed"
+        for source, bounds in scan.sources:
+            directory, place = source.directory, (source.topic, source.partition)
+            if directory is None or not source.topic:
+                reason = f"expected a partition's directory, got {source}"
+                raise NotALogDirectoryError(reason)
+            if place in self._continued:
+                raise ConfigError(
+                    f"expected one directory of {source.topic}-{source.partition}, got "
+                    f"two: {source}"
+                )
+            name = f"{source.topic}-{source.partition}"
+            start = earliest_offset(directory, source)
+            end = latest_offset(directory, source, read_committed=committed_only)
+            first = max(bounds.start_offset, 0)
+            one = _Continued(name, None, first, first, end)
+            one.committed = self._table.transaction_version(one.application_id)
+            if one.committed is not None:
+                one.reached = one.committed
+                one.next_offset = max(one.committed, start)
+                if loss := _loss(name, one.committed, start, end):
+                    self.result.losses.append(loss)
+            one.end = max(one.next_offset, min(end, bounds.end_offset))
+            self._continued[place] = one
+            new = replace(bounds, start_offset=one.next_offset, end_offset=one.end)
+            sources.append((source, new))
+        columns = tuple(self._read_schema.names)
+        self._scan = replace(scan, sources=tuple(sources), columns=columns, problems=[])
+
+    def _check_not_continued(self, changed: list[_Continued]) -> None:
+        """Raise `CommitConflictError` unless the table's snapshot is where this run is.
+
+        Another commit that changes one of these versions after the snapshot makes the
+        commit fail.
+        """
+        for one in changed:
+            found = self._table.transaction_version(one.application_id)
+            if found != one.committed:
+                raise CommitConflictError(
+                    f"another run has appended {one.name}: expected offset "
+                    f"{one.committed or 0} as the next, found {found}: {self._out}"
+                )
+
+    def _rows(self) -> pa.Table:
+        """Return the buffered rows with the table's columns, and forget them."""
+        read = pa.Table.from_batches(self._buffered, self._read_schema)
+        self._buffered, self._buffered_bytes = [], 0
+        rows = read.select(self._columns)
+        if self._by_date:
+            rows = rows.append_column(DATE, dates(read["timestamp"]))
+        try:
+            return rows.cast(self._schema)
+        except pa.ArrowInvalid as error:
+            reason = f"timestamp outside of Delta's range of microseconds: {error}"
+            raise InvalidRecordError(reason) from None
+
+
+def dates(timestamps: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the UTC dates of timestamps; null outside of the years 1 to 9999.
+
+    >>> dates(pa.chunked_array([pa.array([-1, None], pa.timestamp("ms", "UTC"))]))[0]
+    <pyarrow.Date32Scalar: datetime.date(1969, 12, 31)>
+    """
+    compute = require("pyarrow.compute", "delta")
+    days = timestamps.cast(pa.date32())
+    numbers = days.cast(pa.int32())
+    above = compute.greater_equal(numbers, FIRST_DAY)
+    valid = compute.and_(above, compute.less_equal(numbers, LAST_DAY))
+    return compute.if_else(valid, days, pa.scalar(None, pa.date32()))
+
+
+def _table_schema(columns: tuple[str, ...], *, by_date: bool) -> pa.Schema:
+    """Return the table's schema: without dictionaries, timestamps in microseconds."""
+    fields = []
+    for column in arrow.schema_of(columns):
+        kind = column.type
+        if pa.types.is_dictionary(kind):
+            kind = kind.value_type
+        elif pa.types.is_timestamp(kind):
+            kind = pa.timestamp("us", tz="UTC")
+        fields.append(column.with_type(kind))
+    if by_date:
+        fields.append(pa.field(DATE, pa.date32()))
+    return pa.schema(fields)
+
+
+def _check_scan(scan: Scan) -> None:
+    """Raise `ConfigError` if a scan has no topics, no other columns, or time bounds."""
+    if "topic" not in scan.columns or len(scan.columns) == 1:
+        raise ConfigError(
+            "expected the column topic, by which the table is partitioned, and another "
+            f"one, got {', '.join(scan.columns)}"
+        )
+    if any(bounds.timed for _, bounds in scan.sources):
+        raise ConfigError(
+            "expected no bounds on timestamps: a run continues from an offset"
+        )
+
+
+def _loss(name: str, committed: int, start: int, end: int) -> str | None:
+    """Return how a log does not continue the table, or None if it does."""
+    if committed < start:
+        lost = f"offsets {committed} to {start - 1} of {name} are missing"
+        return f"{lost}: the log starts at {start}, expected {committed} or less"
+    if end < committed:
+        return f"the log of {name} ends at offset {end}, expected {committed} or more"
+    return None

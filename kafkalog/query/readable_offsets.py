@@ -1,0 +1,26 @@
+"""The offsets of a partition that can be read: from its log start to its end.
+
+There is no broker to state the high watermark, so the log end is used instead.
+"""
+
+from __future__ import annotations
+
+from kafkalog.log.log import find_end, find_stable
+from kafkalog.log.log_segments import list_segments
+from kafkalog.query.sources import PartitionSource
+from kafkalog.storage.location import Location
+
+
+def earliest_offset(directory: Location, source: PartitionSource) -> int:
+    """Return the log start offset, at least that of the first segment."""
+    segments = list_segments(directory)
+    first = segments[0].base_offset if segments else 0
+    return max(first, source.log_start_offset)
+
+
+def latest_offset(
+    directory: Location, source: PartitionSource, *, read_committed: bool
+) -> int:
+    """Return the log end offset, or the last stable offset under read_committed."""
+    end = find_end(directory, max(0, source.log_start_offset), past_damage=True)
+    return find_stable(directory, end) if read_committed else end
