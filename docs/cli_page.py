@@ -11,7 +11,7 @@ from typing import Final
 
 import click
 
-from kafkalog.cli.main import COMMANDS
+from kafkalog.cli.main import COMMANDS, MODULES
 
 WIDTH: Final = 80
 
@@ -26,7 +26,8 @@ def page() -> str:
 
 
 def _section(name: str) -> str:
-    command: click.Command = import_module(f"kafkalog.cli.{name}").command
+    module = import_module(f"kafkalog.cli.{MODULES.get(name, name)}")
+    command: click.Command = module.command
     context = click.Context(
         command,
         info_name=f"kafkalog {name}",

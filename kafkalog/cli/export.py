@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -55,6 +55,18 @@ COMPRESSED: Final = frozenset(
 )
 @scan_options
 @compression_option
+@click.option(
+    "--reversible",
+    is_flag=True,
+    help="Write what kafkalog import needs to write the logs again: all batches, with "
+    "their headers. With --to parquet or delta.",
+)
+@click.option(
+    "--keep-batches",
+    is_flag=True,
+    help="Also write the bytes of each batch, once, so that compressed batches are "
+    "written again with the same bytes. Implies --reversible.",
+)
 @click.option("--overwrite", is_flag=True, help="Replace an earlier export.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no progress and no summary.")
 def command(
@@ -64,6 +76,8 @@ def command(
     by: str | None,
     options: ScanOptions,
     compression: str,
+    reversible: bool,
+    keep_batches: bool,
     overwrite: bool,
     quiet: bool,
 ) -> None:
@@ -82,15 +96,30 @@ def command(
     ended. If a log does not continue there, the missing offsets are reported, the rest
     is appended, and the exit code is 1. It is 4 if another run is appending.
 
+    With --reversible, rows have the columns of their batches, and kafkalog import
+    writes the logs again. Batches without records, control batches and segments without
+    batches have rows too; the offset of a row without a record is null.
+
     Parquet and Arrow need pyarrow, and Delta deltalake; without it the exit code is 3.
     """
     from kafkalog.export import file_export
 
     form = _form_of(out, form)
+    reversible |= keep_batches
+    if reversible and form not in ("parquet", DELTA):
+        raise click.UsageError("--reversible, expected with --to parquet or delta")
+    if reversible and options.columns is not None:
+        raise click.UsageError("--reversible, expected without --columns")
     if form == DELTA:
         if overwrite:
             raise click.UsageError("--overwrite, expected without --to delta")
-        _append(path, out, options, compression, by_date=by == "date", quiet=quiet)
+        written = {
+            "by_date": by == "date",
+            "compression": compression,
+            "reversible": reversible,
+            "keep_batches": keep_batches,
+        }
+        _append(path, out, options, written, quiet=quiet)
         return
     if by is not None:
         raise click.UsageError("--by, expected with --to delta")
@@ -101,7 +130,14 @@ def command(
     file_export.check_parent(out)
     with progress_bar(out.name, quiet=quiet) as progress:
         scan = options.scan([path], progress)
-        done = file_export.write_files(scan, out, form, compression=compression)
+        done = file_export.write_files(
+            scan,
+            out,
+            form,
+            compression=compression,
+            reversible=reversible,
+            keep_batches=keep_batches,
+        )
     if not quiet:
         click.echo(f"{done.records:,} records, files: {len(done.files):,}", err=True)
     exits.report_problems(done.problems)
@@ -111,9 +147,8 @@ def _append(
     path: Path,
     out: Path,
     options: ScanOptions,
-    compression: str,
+    written: dict[str, Any],
     *,
-    by_date: bool,
     quiet: bool,
 ) -> None:
     """Append what is new to a Delta table."""
@@ -128,12 +163,8 @@ def _append(
     check_parent(out)
     try:
         with progress_bar(out.name, quiet=quiet) as progress:
-            done = delta_table.append_new(
-                options.scan([path], progress),
-                out,
-                by_date=by_date,
-                compression=compression,
-            )
+            scan = options.scan([path], progress)
+            done = delta_table.append_new(scan, out, **written)
     except CommitConflictError as error:
         raise exits.Refused(str(error)) from None
     if not quiet:

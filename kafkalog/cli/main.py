@@ -20,13 +20,16 @@ COMMANDS: Final = {
     "tail": "Print the last records, and follow a growing log.",
     "find": "Find records, and print their location.",
     "dump": "Print files as kafka-dump-log does, with its flags.",
-    "export": "Write records as Parquet, JSON Lines, CSV or Arrow files.",
+    "export": "Write records as Parquet, Delta, JSON Lines, CSV or Arrow.",
+    "import": "Write the logs from which a table was exported.",
     "compact": "Keep the last record of each key, or print what that leaves.",
     "whatif": "Print what retention and compaction would remove.",
     "why": "Print which rules keep a segment.",
     "verify": "Verify every file, and report what is corrupt.",
 }
 """The name of each command, which is its module's too, and its line of help."""
+MODULES: Final = {"import": "import_table"}
+"""Modules with another name than their command, since it is a keyword of Python."""
 
 
 class Commands(click.Group):
@@ -40,7 +43,7 @@ class Commands(click.Group):
         """Import a command: the function ``command`` of its module."""
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"kafkalog.cli.{cmd_name}")
+        module = import_module(f"kafkalog.cli.{MODULES.get(cmd_name, cmd_name)}")
         command: click.Command = module.command
         return command
 

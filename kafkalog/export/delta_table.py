@@ -35,7 +35,6 @@ from kafkalog.query.readable_offsets import earliest_offset, latest_offset
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kafkalog.query.records import Records
     from kafkalog.query.scan import Scan
 else:
     pa = require("pyarrow", "delta")
@@ -84,7 +83,7 @@ class _Continued:
     """A partition: its version in the table, and the offsets of this run.
 
     All records of the run below `next_offset` are buffered or committed, and all below
-    `reached` are committed.
+    `reached` are committed. `has_rows` is whether some are buffered.
     """
 
     name: str
@@ -92,6 +91,7 @@ class _Continued:
     reached: int
     next_offset: int
     end: int
+    has_rows: bool = False
 
     @property
     def application_id(self) -> str:
@@ -99,7 +99,7 @@ class _Continued:
 
     @property
     def changed(self) -> bool:
-        return self.next_offset != self.reached
+        return self.has_rows or self.next_offset != self.reached
 
 
 def is_delta_table(out: Path) -> bool:
@@ -118,6 +118,8 @@ def append_new(
     by_date: bool = False,
     compression: str = "zstd",
     commit_bytes: int = COMMIT_BYTES,
+    reversible: bool = False,
+    keep_batches: bool = False,
 ) -> DeltaResult:
     """Append the records of a scan that a Delta table does not have yet.
 
@@ -140,6 +142,11 @@ def append_new(
         The compression of the table's Parquet files.
     commit_bytes : int
         The bytes of rows, as Arrow, from which a commit is made.
+    reversible : bool
+        Whether the table gets all batches of the partitions, with the columns that
+        `kafkalog.export.log_import.import_logs` needs, whatever the scan's columns.
+    keep_batches : bool
+        Whether a reversible table also has the bytes of each batch.
 
     Returns
     -------
@@ -162,8 +169,19 @@ def append_new(
     --------
     >>> append_new(kafkalog.scan("orders-0"), Path("lake"))  # doctest: +SKIP
     """
-    run = _DeltaAppend(
-        scan, out, by_date=by_date, compression=compression, commit_bytes=commit_bytes
+    kind, schema = _DeltaAppend, arrow.schema_of(scan.columns)
+    if reversible or keep_batches:
+        from kafkalog.export.batch_columns import SCHEMA
+
+        kind, schema = _ReversibleAppend, SCHEMA
+    run = kind(
+        scan,
+        out,
+        schema,
+        by_date=by_date,
+        compression=compression,
+        commit_bytes=commit_bytes,
+        keep_batches=keep_batches,
     )
     damage: LocatedError | None = None
     try:
@@ -183,18 +201,20 @@ class _DeltaAppend:
         self,
         scan: Scan,
         out: Path,
+        schema: pa.Schema,
         *,
         by_date: bool,
         compression: str,
         commit_bytes: int,
+        keep_batches: bool,
     ) -> None:
         self._delta = require("deltalake", "delta")
         _check_scan(scan)
-        self._out, self._by_date, self._columns = out, by_date, scan.columns
+        self._out, self._by_date, self._columns = out, by_date, schema.names
         self._compression, self._commit_bytes = CODECS[compression], commit_bytes
-        read = (*scan.columns, "partition", "offset", "timestamp")
-        self._read_schema = arrow.schema_of(tuple(dict.fromkeys(read)))
-        self._schema = _table_schema(scan.columns, by_date=by_date)
+        self._keep_batches = keep_batches
+        self._read_schema = _with_needed(schema)
+        self._schema = _table_schema(schema, by_date=by_date)
         self._buffered: list[pa.RecordBatch] = []
         self._buffered_bytes = 0
         self.result = DeltaResult()
@@ -204,15 +224,17 @@ class _DeltaAppend:
     def read(self) -> None:
         """Read all new records, with a commit for each `commit_bytes` of rows."""
         last: _Continued | None = None
-        for records in self._chunks():
-            continued = self._continued[records.topic, int(records.partition[0])]
+        for topic, partition, rows, next_offset in self._chunks():
+            continued = self._continued[topic, partition]
             if last is not None and last is not continued:
                 last.next_offset = last.end
             last = continued
-            batch = arrow.to_batch(records, self._read_schema)
-            self._buffered.append(batch)
-            self._buffered_bytes += batch.nbytes
-            continued.next_offset = int(records.offset[-1]) + 1
+            self._buffered.append(rows)
+            self._buffered_bytes += rows.nbytes
+            continued.has_rows = True
+            if next_offset is None:
+                continue
+            continued.next_offset = next_offset
             if self._buffered_bytes >= self._commit_bytes:
                 self.commit()
         for continued in self._continued.values():
@@ -246,14 +268,27 @@ class _DeltaAppend:
             ) from error
         for one in changed:
             one.committed = one.reached = one.next_offset
-        self.result.records += rows.num_rows
+            one.has_rows = False
+        self.result.records += self._count(rows)
         self.result.commits += 1
         self.result.version = self._table.version()
 
-    def _chunks(self) -> Iterator[Records]:
-        chunks = self._scan.chunks()
-        self.result.problems = self._scan.problems
-        return (records for records in chunks if len(records))
+    def _chunks(self) -> Iterator[tuple[str, int, pa.RecordBatch, int | None]]:
+        """Yield topic, partition, rows, and the offset to continue from after them.
+
+        The offset is None where more rows of the same batch follow.
+        """
+        scan = replace(self._scan, columns=tuple(self._read_schema.names))
+        chunks = scan.chunks()
+        self.result.problems = scan.problems
+        for records in chunks:
+            if len(records):
+                rows = arrow.to_batch(records, self._read_schema)
+                next_offset = int(records.offset[-1]) + 1
+                yield records.topic, int(records.partition[0]), rows, next_offset
+
+    def _count(self, rows: pa.Table) -> int:
+        return int(rows.num_rows)
 
     def _open(self) -> Any:
         """Open the table, or make it."""
@@ -308,8 +343,7 @@ class _DeltaAppend:
             self._continued[place] = one
             new = replace(bounds, start_offset=one.next_offset, end_offset=one.end)
             sources.append((source, new))
-        columns = tuple(self._read_schema.names)
-        self._scan = replace(scan, sources=tuple(sources), columns=columns, problems=[])
+        self._scan = replace(scan, sources=tuple(sources), problems=[])
 
     def _check_not_continued(self, changed: list[_Continued]) -> None:
         """Raise `CommitConflictError` unless the table's snapshot is where this run is.
@@ -339,6 +373,26 @@ class _DeltaAppend:
             raise InvalidRecordError(reason) from None
 
 
+class _ReversibleAppend(_DeltaAppend):
+    """A run that appends all batches, with the columns to rebuild the log from."""
+
+    def _chunks(self) -> Iterator[tuple[str, int, pa.RecordBatch, int | None]]:
+        from kafkalog.export.batch_columns import read_rows
+
+        new = set[tuple[str, int]]()
+        for rows in read_rows(self._scan, keep_batches=self._keep_batches):
+            self.result.problems = self._scan.problems
+            place = rows.topic, rows.partition
+            if rows.has_batches:
+                new.add(place)
+            # The table has the row of a segment without batches from an earlier run.
+            if place in new or self._continued[place].committed is None:
+                yield rows
+
+    def _count(self, rows: pa.Table) -> int:
+        return int(rows.num_rows - rows["offset"].null_count)
+
+
 def dates(timestamps: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return the UTC dates of timestamps; null outside of the years 1 to 9999.
 
@@ -353,10 +407,17 @@ def dates(timestamps: pa.ChunkedArray) -> pa.ChunkedArray:
     return compute.if_else(valid, days, pa.scalar(None, pa.date32()))
 
 
-def _table_schema(columns: tuple[str, ...], *, by_date: bool) -> pa.Schema:
+def _with_needed(schema: pa.Schema) -> pa.Schema:
+    """Return a schema with the columns that a run needs, too."""
+    needed = arrow.schema_of(("partition", "offset", "timestamp"))
+    more = [column for column in needed if column.name not in schema.names]
+    return pa.schema([*schema, *more])
+
+
+def _table_schema(schema: pa.Schema, *, by_date: bool) -> pa.Schema:
     """Return the table's schema: without dictionaries, timestamps in microseconds."""
     fields = []
-    for column in arrow.schema_of(columns):
+    for column in schema:
         kind = column.type
         if pa.types.is_dictionary(kind):
             kind = kind.value_type

@@ -73,17 +73,18 @@ class TextWriter:
 
 
 class TableWriter:
-    """A writer of Parquet or Arrow IPC, in row groups of about `ROW_GROUP_BYTES`."""
+    """A writer of Parquet or Arrow IPC, in row groups of about `ROW_GROUP_BYTES`.
 
-    def __init__(
-        self, path: Path, columns: tuple[str, ...], form: str, compression: str
-    ) -> None:
+    Its rows are records, or record batches of Arrow that have all columns of `schema`.
+    """
+
+    def __init__(self, path: Path, schema: Any, form: str, compression: str) -> None:
         from kafkalog.export import arrow
 
         pa = require("pyarrow", "arrow")
         self._to_batch = arrow.to_batch
         self._to_table = pa.Table.from_batches
-        self._read_schema = arrow.schema_of(columns)
+        self._read_schema = schema
         self._schema = pa.schema(
             [_decoded_type(column) for column in self._read_schema]
         )
@@ -99,7 +100,11 @@ class TableWriter:
 
     def write(self, records: Records) -> None:
         """Add a chunk; it is kept until its row group is written."""
-        batch = self._to_batch(records, self._read_schema)
+        self.write_rows(self._to_batch(records, self._read_schema))
+
+    def write_rows(self, rows: Any) -> None:
+        """Add a record batch of Arrow; it is kept until its row group is written."""
+        batch = rows.select(self._read_schema.names)
         self._buffered.append(batch)
         self._buffered_bytes += batch.nbytes
         if self._buffered_bytes >= ROW_GROUP_BYTES:
@@ -188,7 +193,13 @@ def _is_kafkas(directory: Path) -> bool:
 
 
 def write_files(
-    scan: Scan, out: Path, form: str, *, compression: str = "zstd"
+    scan: Scan,
+    out: Path,
+    form: str,
+    *,
+    compression: str = "zstd",
+    reversible: bool = False,
+    keep_batches: bool = False,
 ) -> ExportResult:
     """Write the records of a scan to files.
 
@@ -204,6 +215,11 @@ def write_files(
         The format.
     compression : {"zstd", "snappy", "gzip", "lz4", "none"}
         The compression of Parquet files.
+    reversible : bool
+        Whether Parquet files get all batches of the partitions, with the columns that
+        `kafkalog.export.log_import.import_logs` needs, whatever the scan's columns.
+    keep_batches : bool
+        Whether reversible files also have the bytes of each batch.
 
     Returns
     -------
@@ -215,7 +231,8 @@ def write_files(
     CorruptRecordError
         If a batch is corrupt. The records before it have been written.
     ConfigError
-        If no column is left, since topic and partition are in the path.
+        If no column is left, since topic and partition are in the path, or if a
+        reversible export is not of whole logs as Parquet.
 
     Examples
     --------
@@ -223,7 +240,11 @@ def write_files(
     ...     kafkalog.scan("orders-0"), Path("lake"), "parquet"
     ... )  # doctest: +SKIP
     """
-    export = _FileExport(scan, out, form, compression)
+    export: _FileExport
+    if reversible or keep_batches:
+        export = _ReversibleExport(scan, out, form, compression, keep_batches)
+    else:
+        export = _FileExport(scan, out, form, compression)
     damage: LocatedError | None = None
     try:
         try:
@@ -297,7 +318,10 @@ class _FileExport:
     def _open(self, path: Path) -> Writer:
         if self._form in ("jsonl", "csv"):
             return TextWriter(path, self._columns, self._form)
-        return TableWriter(path, self._columns, self._form, self._compression)
+        from kafkalog.export import arrow
+
+        schema = arrow.schema_of(self._columns)
+        return TableWriter(path, schema, self._form, self._compression)
 
     def _finish(self) -> None:
         writer, self._writer = self._writer, None
@@ -329,3 +353,41 @@ class _FileExport:
             while folder.is_relative_to(self._out):
                 folder.rmdir()
                 folder = folder.parent
+
+
+class _ReversibleExport(_FileExport):
+    """An export of all batches, with the columns to rebuild the log from."""
+
+    def __init__(
+        self, scan: Scan, out: Path, form: str, compression: str, keep_batches: bool
+    ) -> None:
+        if form != "parquet":
+            raise ConfigError(f"expected parquet with --reversible, got {form}")
+        super().__init__(scan, out, form, compression)
+        self._scan = replace(scan, problems=[])
+        self._keep_batches = keep_batches
+
+    def run(self) -> None:
+        """Read and write all batches, starting a file at each partition."""
+        from kafkalog.export.batch_columns import read_rows
+
+        rows_of = read_rows(self._scan, keep_batches=self._keep_batches)
+        if self._one_file:
+            self._begin(self._out)
+        place: tuple[str, int] | None = None
+        for topic, partition, rows, _ in rows_of:
+            if not self._one_file and (topic, partition) != place:
+                place = topic, partition
+                self._begin(self._path_for(*place))
+            if isinstance(self._writer, TableWriter):
+                self._writer.write_rows(rows)
+            self.result.records += len(rows) - rows["offset"].null_count
+        self.result.problems = self._scan.problems
+
+    def _open(self, path: Path) -> Writer:
+        from kafkalog.export.batch_columns import SCHEMA
+
+        pa = require("pyarrow", "arrow")
+        in_path = () if self._one_file else IN_THE_PATH
+        fields = [column for column in SCHEMA if column.name not in in_path]
+        return TableWriter(path, pa.schema(fields), self._form, self._compression)

@@ -1,0 +1,59 @@
+"""``kafkalog import``: write logs from a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from kafkalog.cli import exits
+from kafkalog.cli.command_options import LocalPath, examples, selection_options
+from kafkalog.cli.terminal import in_units, progress_bar
+
+
+@click.command(
+    "import",
+    epilog=examples(
+        "kafkalog export /var/lib/kafka/data lake --to delta --reversible",
+        "kafkalog import lake /tmp/restored",
+        "kafkalog import lake /tmp/restored --topic orders",
+    ),
+)
+@click.argument("table", type=LocalPath())
+@click.argument("logs", type=LocalPath())
+@selection_options
+@click.option("-q", "--quiet", is_flag=True, help="Print no progress and no summary.")
+def command(
+    table: Path,
+    logs: Path,
+    topics: tuple[str, ...],
+    partitions: tuple[int, ...],
+    quiet: bool,
+) -> None:
+    """Write the logs from which TABLE was exported to the log directory LOGS.
+
+    TABLE is a Delta table, a Parquet file, or a directory of Parquet files that
+    kafkalog export --reversible wrote. LOGS is made, or has to be empty; otherwise the
+    exit code is 4. Its parent directory must exist.
+
+    Segments have the same names. Uncompressed batches have the same bytes, and so have
+    all batches of a table with --keep-batches. Other batches are compressed anew, and
+    have the same records. Indexes and snapshots are made as a broker makes them after a
+    crash. If rows of a batch are missing or changed, the exit code is 1.
+
+    The command needs pyarrow, and for a Delta table deltalake; without it the exit code
+    is 3.
+    """
+    from kafkalog.export.log_import import import_logs
+
+    try:
+        with progress_bar(logs.name, quiet=quiet) as progress:
+            done = import_logs(
+                table, logs, topics=topics, partitions=partitions, progress=progress
+            )
+    except (FileExistsError, PermissionError) as error:
+        raise exits.Refused(exits.describe(error)) from None
+    if not quiet:
+        summary = f"partitions: {done.partitions:,}, segments: {done.segments:,}"
+        summary += f", {done.records:,} records, {in_units(done.size_in_bytes)}"
+        click.echo(summary, err=True)

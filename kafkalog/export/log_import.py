@@ -1,0 +1,463 @@
+"""Log directories rebuilt from tables with the columns of `batch_columns`.
+
+The table is Parquet files or a Delta table. Its row groups may be in any order, and
+batches may be divided between them. A first pass reads three columns, and finds the
+offsets of each partition in each row group. Row groups are then read in the order of
+their offsets, those that overlap together.
+
+Only ``.log`` files are written, and the log start offsets. Then each log is opened as a
+broker opens it after a crash, which makes its indexes, snapshots and checkpoints.
+
+An uncompressed batch that is rebuilt from its records has to have the CRC that the
+table has, so that it has the bytes of the original. A batch with missing rows is an
+error.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog.codecs.checksum import crc_mismatch
+from kafkalog.encoding.batch_encoder import encode
+from kafkalog.errors import (
+    CorruptRecordError,
+    NotALogDirectoryError,
+    UnfitRecordsError,
+)
+from kafkalog.export.batch_columns import batch_headers, record_columns
+from kafkalog.export.delta_table import is_delta_table
+from kafkalog.export.file_export import check_parent, check_target
+from kafkalog.export.optional_packages import require
+from kafkalog.formats.batch_headers import find_crc_mismatches, scan_headers
+from kafkalog.formats.layout import CODEC_MASK
+from kafkalog.log.opening import open_to_append
+from kafkalog.storage.checkpoint_file import LOG_STARTS, write_offsets
+from kafkalog.storage.durable_file import DISK, DurableFile
+from kafkalog.storage.file_names import MAX_OFFSET, file_name, parse_partition_dir
+from kafkalog.storage.log_directory import choose_partitions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = require("pyarrow", "arrow")
+
+PARTITION: Final = ["topic", "partition"]
+NEEDED: Final = (
+    *PARTITION,
+    "offset",
+    "timestamp_delta",
+    "key",
+    "value",
+    "headers",
+    "leader_epoch",
+    "producer_id",
+    "producer_epoch",
+    "magic",
+    "segment_base_offset",
+    "log_start_offset",
+    "batch_base_offset",
+    "batch_last_offset",
+    "batch_base_timestamp",
+    "batch_max_timestamp",
+    "batch_base_sequence",
+    "batch_attributes",
+    "batch_crc",
+    "batch_records",
+    "batch_bytes",
+)
+"""The columns from which a log is rebuilt."""
+ORDER: Final = ("batch_last_offset", "segment_base_offset", "offset")
+
+Progress = Callable[[int, int], object]
+
+
+@dataclass(slots=True)
+class ImportResult:
+    """The numbers of what was written.
+
+    Attributes
+    ----------
+    partitions, segments, batches, records : int
+        Their numbers; control records are counted as well.
+    size_in_bytes : int
+        The size of all segments.
+    """
+
+    partitions: int = 0
+    segments: int = 0
+    batches: int = 0
+    records: int = 0
+    size_in_bytes: int = 0
+
+
+class RowGroup(NamedTuple):
+    """A row group with rows of a partition: the least and greatest last offset."""
+
+    first: int
+    last: int
+    piece: Any
+
+
+def import_logs(
+    table: Path,
+    logs: Path,
+    *,
+    topics: Sequence[str] = (),
+    partitions: Sequence[int] = (),
+    progress: Progress | None = None,
+) -> ImportResult:
+    """Write the logs from which a table was exported with ``reversible``.
+
+    Segments have their names. Uncompressed batches have the bytes of the original, and
+    so have all batches if they were kept; other batches have the same records.
+
+    Parameters
+    ----------
+    table : Path
+        A Delta table, a Parquet file, or a directory of Parquet files.
+    logs : Path
+        The log directory, which is made, or has to be empty.
+    topics, partitions : sequence, optional
+        The topics and partition numbers to import; by default all.
+    progress : callable, optional
+        Called with the bytes of row groups read, and their sum, as stored.
+
+    Returns
+    -------
+    ImportResult
+        The numbers of partitions, segments, batches, records and bytes written.
+
+    Raises
+    ------
+    FileExistsError, PermissionError
+        If `logs` is not empty, or is in another log directory.
+    UnfitRecordsError
+        If the table does not have the columns of a reversible export.
+    CorruptRecordError
+        If rows of a batch are missing or changed.
+
+    Examples
+    --------
+    >>> import_logs(Path("lake"), Path("logs"))  # doctest: +SKIP
+    """
+    check_target(logs)
+    check_parent(logs)
+    source = _TableSource(table)
+    found = sorted(source.groups)
+    chosen = [found[i] for i in choose_partitions(found, topics, partitions)]
+    result, starts = ImportResult(), dict[tuple[str, int], int]()
+    logs.mkdir(exist_ok=True)
+    total = sum(source.size(place) for place in chosen)
+    done = 0
+    for place in chosen:
+        writer = _PartitionWriter(table, logs / f"{place[0]}-{place[1]}", result)
+        for rows, size in source.read(place):
+            writer.write(rows)
+            done += size
+            if progress is not None:
+                progress(done, total)
+        writer.close()
+        if writer.log_start_offset:
+            starts[place] = writer.log_start_offset
+        result.partitions += 1
+    DISK.sync_directory(logs)
+    if starts:
+        write_offsets(logs, LOG_STARTS, starts, DISK)
+    for topic, partition in chosen:
+        open_to_append(logs / f"{topic}-{partition}").close()
+    return result
+
+
+class _TableSource:
+    """The row groups of a table, by partition."""
+
+    def __init__(self, table: Path) -> None:
+        self._dataset = _open_dataset(table)
+        missing = [n for n in NEEDED if n not in self._dataset.schema.names]
+        if missing:
+            error = UnfitRecordsError(
+                f"expected a table of export --reversible, without column "
+                f"{missing[0]}: {table}"
+            )
+            raise error
+        self.groups: dict[tuple[str, int], list[RowGroup]] = defaultdict(list)
+        for fragment in self._dataset.get_fragments():
+            for piece in fragment.split_by_row_group():
+                self._add(table, piece)
+
+    def size(self, place: tuple[str, int]) -> int:
+        """Return the bytes of a partition's row groups."""
+        return sum(_size_of(group) for group in self.groups[place])
+
+    def read(self, place: tuple[str, int]) -> Iterator[tuple[pa.Table, int]]:
+        """Yield whole batches of a partition in order, and the bytes read for them."""
+        compute = require("pyarrow.compute", "arrow")
+        topic, partition = place
+        wanted = (compute.field("topic") == topic) & (
+            compute.field("partition") == partition
+        )
+        kept: pa.Table | None = None
+        for groups in _overlapping(self.groups[place]):
+            parts = [] if kept is None else [kept]
+            for group in groups:
+                read = group.piece.to_table(
+                    schema=self._dataset.schema, columns=list(NEEDED), filter=wanted
+                )
+                parts.append(read)
+            rows = _in_order(pa.concat_tables(parts).combine_chunks())
+            # The next row group may have more rows of the last batch.
+            last = rows["batch_last_offset"].to_numpy()
+            split = int(np.searchsorted(last, last[-1]))
+            kept = rows.slice(split)
+            yield rows.slice(0, split), sum(map(_size_of, groups))
+        if kept is not None:
+            yield kept, 0
+
+    def _add(self, table: Path, piece: Any) -> None:
+        columns = [*PARTITION, "batch_last_offset"]
+        rows = piece.to_table(schema=self._dataset.schema, columns=columns)
+        bounds = rows.group_by(PARTITION).aggregate(
+            [("batch_last_offset", "min"), ("batch_last_offset", "max")]
+        )
+        for row in bounds.to_pylist():
+            topic, partition = row["topic"], row["partition"]
+            first, last = row["batch_last_offset_min"], row["batch_last_offset_max"]
+            _check_partition(table, topic, partition)
+            if first is None or first < -1 or last >= MAX_OFFSET:
+                reason = f"last offsets {first} to {last} of {topic}-{partition}"
+                raise UnfitRecordsError(f"{reason}, expected offsets: {table}")
+            self.groups[topic, partition].append(RowGroup(first, last, piece))
+
+
+@dataclass(slots=True)
+class _PartitionWriter:
+    """A partition's directory being written, one segment after another."""
+
+    table: Path
+    directory: Path
+    result: ImportResult
+    log_start_offset: int = 0
+    _segment: int = -1
+    _last_offset: int = -1
+    _file: DurableFile | None = None
+    _size: int = 0
+    _pending: list[Any] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        DISK.make_directory(self.directory)
+
+    def write(self, rows: pa.Table) -> None:
+        """Append the batches of rows, all of whose rows are there."""
+        if not len(rows):
+            return
+        starts = _column(rows, "log_start_offset")
+        self.log_start_offset = max(self.log_start_offset, int(starts.max()))
+        records = len(rows) - rows["offset"].null_count
+        for base, last_offset, data in self._batches(rows):
+            # A segment that compaction merged into an earlier one keeps its rows.
+            if base > self._segment:
+                self._begin(base)
+            if data is None:
+                continue
+            if last_offset <= self._last_offset:
+                raise self._error(
+                    f"batch with the last offset {last_offset} after "
+                    f"{self._last_offset}, expected ascending offsets"
+                )
+            self._last_offset = last_offset
+            self._pending.append(data)
+            self.result.batches += 1
+        self._flush()
+        self.result.records += records
+
+    def close(self) -> None:
+        """Force the last segment to disk."""
+        if self._file is not None:
+            self._file.sync()
+            self._file.close()
+        DISK.sync_directory(self.directory)
+
+    def _begin(self, base_offset: int) -> None:
+        self._flush()
+        if self._file is not None:
+            self._file.sync()
+            self._file.close()
+        path = self.directory / file_name(base_offset, "log")
+        self._file = DISK.open(path, exclusive=True)
+        self._segment, self._size = base_offset, 0
+        self.result.segments += 1
+
+    def _flush(self) -> None:
+        if self._pending and self._file is not None:
+            data = b"".join(self._pending)
+            self._file.write(data, self._size)
+            self._size += len(data)
+            self.result.size_in_bytes += len(data)
+        self._pending = []
+
+    def _batches(
+        self, rows: pa.Table
+    ) -> Iterator[tuple[int, int, bytes | memoryview | None]]:
+        """Yield the segment, the last offset and the bytes of each batch.
+
+        The bytes of a segment without batches are None.
+        """
+        last, base = _column(rows, "batch_last_offset"), rows["batch_base_offset"]
+        is_batch = base.is_valid().to_numpy()
+        changed = (last[1:] != last[:-1]) | (is_batch[1:] != is_batch[:-1])
+        changed |= ~is_batch[1:]
+        firsts = np.append(0, np.flatnonzero(changed) + 1)
+        counts = np.diff(np.append(firsts, len(rows)))
+        heads = rows.take(pa.array(firsts))
+        segments = _column(heads, "segment_base_offset")
+        stored = self._stored(rows, firsts, counts)
+        built = [i for i, data in enumerate(stored) if data is None]
+        built = [i for i in built if is_batch[firsts[i]]]
+        encoded = dict(zip(built, self._built(rows, heads, counts, built), strict=True))
+        for i, data in enumerate(stored):
+            yield int(segments[i]), int(last[firsts[i]]), encoded.get(i, data)
+
+    def _stored(
+        self,
+        rows: pa.Table,
+        firsts: npt.NDArray[np.int64],
+        counts: npt.NDArray[np.int64],
+    ) -> list[bytes | memoryview | None]:
+        """Return the bytes of the batches that have them."""
+        column = rows["batch_bytes"]
+        found: list[bytes | memoryview | None] = [None] * len(firsts)
+        if column.null_count == len(column):
+            return found
+        at = np.flatnonzero(column.is_valid().to_numpy())
+        batches = np.searchsorted(firsts, at, side="right") - 1
+        for i, data in zip(batches.tolist(), column.take(pa.array(at)), strict=True):
+            found[i] = data.as_py()
+            self._check_stored(found[i], rows, int(firsts[i]), int(counts[i]))
+        return found
+
+    def _check_stored(self, data: Any, rows: pa.Table, first: int, count: int) -> None:
+        """Raise an error unless bytes are one valid batch, with the row's offset."""
+        last_offset = rows["batch_last_offset"][first].as_py()
+        whole = np.frombuffer(data, np.uint8)
+        headers, _, end = scan_headers(whole)
+        name = f"batch with the last offset {last_offset}"
+        if len(headers) != 1 or end != len(whole):
+            raise self._error(f"{name}: expected the bytes of one batch")
+        if len(find_crc_mismatches(whole, 0, headers)):
+            raise self._error(f"{name}: its bytes do not match their CRC")
+        found = int(headers["last_offset"][0])
+        if found != last_offset:
+            raise self._error(f"{name}: its bytes have the last offset {found}")
+
+    def _built(
+        self,
+        rows: pa.Table,
+        heads: pa.Table,
+        counts: npt.NDArray[np.int64],
+        built: list[int],
+    ) -> list[memoryview]:
+        """Return batches that are encoded from their records."""
+        if not built:
+            return []
+        heads, sizes = heads.take(pa.array(built)), counts[built]
+        headers = batch_headers(heads)
+        crcs = headers["crc"].copy()
+        expected = _column(heads, "batch_records")
+        for i in np.flatnonzero((expected != sizes) | (headers["magic"] != 2))[:1]:
+            raise self._error(
+                f"batch with the last offset {headers['last_offset'][i]}: "
+                f"{sizes[i]} rows, expected {expected[i]} of magic 2"
+            )
+        is_built = np.zeros(len(counts), np.bool_)
+        is_built[built] = True
+        records = rows.filter(pa.array(np.repeat(is_built, counts)))
+        bounds = np.append(0, np.cumsum(sizes))
+        columns = record_columns(records, headers, bounds)
+        data = encode(columns, headers, bounds, is_checked=True)
+        found, _, _ = scan_headers(np.frombuffer(data, np.uint8), 0, 0, len(headers))
+        uncompressed = headers["attributes"] & CODEC_MASK == 0
+        for i in np.flatnonzero(uncompressed & (found["crc"] != crcs))[:1]:
+            reason = crc_mismatch(int(crcs[i]), int(found["crc"][i]))
+            last_offset = headers["last_offset"][i]
+            raise self._error(f"batch with the last offset {last_offset}: {reason}")
+        ends = headers["position"] + headers["size_in_bytes"]
+        return [
+            data[begin:end]
+            for begin, end in zip(
+                headers["position"].tolist(), ends.tolist(), strict=True
+            )
+        ]
+
+    def _error(self, reason: str) -> CorruptRecordError:
+        error = CorruptRecordError(f"{self.directory.name}: {reason}")
+        return error.located(self.table)
+
+
+def _open_dataset(table: Path) -> Any:
+    """Open a Delta table or Parquet files as a dataset of pyarrow."""
+    if not table.exists():
+        raise FileNotFoundError(2, "No such file or directory", str(table))
+    if is_delta_table(table):
+        delta = require("deltalake", "delta")
+        return delta.DeltaTable(str(table.absolute())).to_pyarrow_dataset()
+    dataset = require("pyarrow.dataset", "arrow")
+    keys = pa.schema([("topic", pa.string()), ("partition", pa.int32())])
+    hive = dataset.partitioning(keys, flavor="hive")
+    try:
+        return dataset.dataset(table, format="parquet", partitioning=hive)
+    except pa.ArrowInvalid as error:
+        reason = str(error).partition("\n")[0]
+        raise UnfitRecordsError(f"expected Parquet files: {table}: {reason}") from None
+
+
+def _check_partition(table: Path, topic: Any, partition: Any) -> None:
+    """Raise an error unless a topic and a partition can name a directory."""
+    name = parse_partition_dir(f"{topic}-{partition}")
+    valid = name is not None and name.state is None
+    if name is None or not valid or (name.topic, name.partition) != (topic, partition):
+        reason = f"expected a topic and a partition, found {topic!r} and {partition!r}"
+        raise NotALogDirectoryError(f"{reason}: {table}")
+
+
+def _size_of(group: RowGroup) -> int:
+    return int(group.piece.row_groups[0].total_byte_size)
+
+
+def _overlapping(groups: list[RowGroup]) -> Iterator[list[RowGroup]]:
+    """Yield row groups by their offsets, those that overlap together.
+
+    >>> groups = [RowGroup(7, 9, "c"), RowGroup(0, 4, "a"), RowGroup(3, 7, "b")]
+    >>> [[group.piece for group in some] for some in _overlapping(groups)]
+    [['a', 'b'], ['c']]
+    """
+    together: list[RowGroup] = []
+    last = -1
+    for group in sorted(groups, key=lambda one: one[:2]):
+        if together and group.first >= last:
+            yield together
+            together = []
+        together.append(group)
+        last = max(last, group.last)
+    if together:
+        yield together
+
+
+def _in_order(rows: pa.Table) -> pa.Table:
+    """Return rows in the order of a log."""
+    compute = require("pyarrow.compute", "arrow")
+    keys = [(name, "ascending") for name in ORDER]
+    order = compute.sort_indices(rows, keys).to_numpy()
+    if (order[1:] > order[:-1]).all():
+        return rows
+    return rows.take(pa.array(order))
+
+
+def _column(rows: pa.Table, name: str) -> npt.NDArray[Any]:
+    return np.asarray(rows[name].to_numpy())
