@@ -47,6 +47,7 @@ from kafkalog.formats.layout import (
     LOG_APPEND_TIME_FLAG,
     RECORD_BATCH_OVERHEAD,
 )
+from kafkalog.formats.partition_files import PartitionMetadata
 from kafkalog.log.log_segments import (
     find_lost_tail,
     from_offset,
@@ -59,7 +60,8 @@ from kafkalog.query.scan_columns import COLUMNS, DEFAULT_COLUMNS
 from kafkalog.query.sources import PartitionSource
 from kafkalog.segment.file_records import FileRecords, Skipped, Step
 from kafkalog.segment.log_segment import LogSegment
-from kafkalog.storage.file_names import MAX_OFFSET
+from kafkalog.storage.checkpoint_file import read_if_exists
+from kafkalog.storage.file_names import MAX_OFFSET, PARTITION_METADATA
 from kafkalog.storage.location import Location, OpenedSource
 
 if TYPE_CHECKING:
@@ -72,6 +74,7 @@ else:
     pa = require("pyarrow", "arrow")
 
 BATCH_COLUMNS: Final = {
+    "topic_id": pa.string(),
     "timestamp_delta": pa.int64(),
     "segment_base_offset": pa.int64(),
     "log_start_offset": pa.int64(),
@@ -190,12 +193,20 @@ class BatchReader:
     _workspace: ColumnWorkspace = field(init=False)
     _buffers: ColumnBuffers = field(init=False)
     _next_offset: int = field(init=False)
+    _of_log: dict[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
         self.policy = self.policy.checking_first()
         self._buffers = ColumnBuffers(kept=False)
         self._workspace = ColumnWorkspace(COLUMNS, self._buffers)
         self._next_offset = max(self.bounds.start_offset, 0)
+        stored = read_if_exists(
+            self.directory / PARTITION_METADATA, PartitionMetadata.parse
+        )
+        self._of_log = {
+            "topic_id": None if stored is None else stored.topic_id,
+            "log_start_offset": max(self.source.log_start_offset, 0),
+        }
 
     def segments(self) -> list[LogSegment]:
         """Return the segments to read."""
@@ -340,7 +351,6 @@ class BatchReader:
         horizon = is_batch & (headers["attributes"] & DELETE_HORIZON_FLAG != 0)
         values = {
             "segment_base_offset": np.full(len(headers), segment.base_offset),
-            "log_start_offset": np.full(len(headers), self._log_start_offset),
             "batch_has_delete_horizon": horizon,
             "batch_records": np.where(is_batch, headers["count"], counts),
             **{
@@ -353,13 +363,12 @@ class BatchReader:
             name: pa.array(np.repeat(array, counts)).cast(BATCH_COLUMNS[name])
             for name, array in values.items()
         }
+        rows = int(counts.sum())
+        for name, value in self._of_log.items():
+            found[name] = pa.repeat(pa.scalar(value, BATCH_COLUMNS[name]), rows)
         found["timestamp_delta"] = deltas
-        found["batch_bytes"] = pa.nulls(int(counts.sum()), pa.binary())
+        found["batch_bytes"] = pa.nulls(rows, pa.binary())
         return [found[name] for name in BATCH_COLUMNS]
-
-    @property
-    def _log_start_offset(self) -> int:
-        return max(self.source.log_start_offset, 0)
 
     def _unlike(
         self, table: pa.RecordBatch, payloads: Payloads, run: Any, headers: BatchHeaders
@@ -400,7 +409,7 @@ class BatchReader:
             "headers": [],
             "segment": segment.name,
             "segment_base_offset": segment.base_offset,
-            "log_start_offset": self._log_start_offset,
+            **self._of_log,
         }
         return self._chunk(
             pa.RecordBatch.from_pylist([common | row for row in rows], SCHEMA)

@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.codecs.checksum import crc_mismatch
+from kafkalog.config import LogConfig
 from kafkalog.encoding.batch_encoder import encode
 from kafkalog.errors import (
     CorruptRecordError,
@@ -60,6 +61,7 @@ NEEDED: Final = (
     "producer_id",
     "producer_epoch",
     "magic",
+    "topic_id",
     "segment_base_offset",
     "log_start_offset",
     "batch_base_offset",
@@ -153,6 +155,7 @@ def import_logs(
     found = sorted(source.groups)
     chosen = [found[i] for i in choose_partitions(found, topics, partitions)]
     result, starts = ImportResult(), dict[tuple[str, int], int]()
+    topic_ids = dict[tuple[str, int], str | None]()
     logs.mkdir(exist_ok=True)
     total = sum(source.size(place) for place in chosen)
     done = 0
@@ -166,12 +169,14 @@ def import_logs(
         writer.close()
         if writer.log_start_offset:
             starts[place] = writer.log_start_offset
+        topic_ids[place] = writer.topic_id
         result.partitions += 1
     DISK.sync_directory(logs)
     if starts:
         write_offsets(logs, LOG_STARTS, starts, DISK)
-    for topic, partition in chosen:
-        open_to_append(logs / f"{topic}-{partition}").close()
+    for (topic, partition), topic_id in topic_ids.items():
+        directory = logs / f"{topic}-{partition}"
+        open_to_append(directory, LogConfig(), topic_id=topic_id).close()
     return result
 
 
@@ -244,6 +249,7 @@ class _PartitionWriter:
     directory: Path
     result: ImportResult
     log_start_offset: int = 0
+    topic_id: str | None = None
     _segment: int = -1
     _last_offset: int = -1
     _file: DurableFile | None = None
@@ -260,6 +266,10 @@ class _PartitionWriter:
         starts = _column(rows, "log_start_offset")
         self.log_start_offset = max(self.log_start_offset, int(starts.max()))
         records = len(rows) - rows["offset"].null_count
+        for topic_id in rows["topic_id"].unique().drop_null().to_pylist():
+            if self.topic_id not in (None, topic_id):
+                raise self._error(f"topic id {topic_id}, expected {self.topic_id}")
+            self.topic_id = topic_id
         for base, last_offset, data in self._batches(rows):
             # A segment that compaction merged into an earlier one keeps its rows.
             if base > self._segment:
