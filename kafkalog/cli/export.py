@@ -36,7 +36,7 @@ COMPRESSED: Final = frozenset(
         "kafkalog export /var/lib/kafka/data/orders.zstd-0 orders.parquet",
         "kafkalog export /var/lib/kafka/data ledger.jsonl --topic ledger "
         "--columns offset,value",
-        "kafkalog export /var/lib/kafka/data lake --to delta --by date",
+        "kafkalog export /var/lib/kafka/data tables --to delta --by date",
     ),
 )
 @source_argument

@@ -14,7 +14,6 @@ from kafkalog.cli.terminal import in_units, progress_bar
 @click.command(
     "import",
     epilog=examples(
-        "kafkalog export /var/lib/kafka/data lake --to delta --reversible",
         "kafkalog import lake /tmp/restored",
         "kafkalog import lake /tmp/restored --topic orders",
     ),

@@ -5,14 +5,13 @@ import shlex
 import signal
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import kafkalog
 from kafkalog.cli import exits
-from kafkalog.cli.main import COMMANDS, main
+from kafkalog.cli.main import COMMANDS, group, main
 from kafkalog.query.scan_columns import COLUMNS
 from tests import golden_data
 
@@ -59,14 +58,14 @@ def test_the_version_is_that_of_the_package():
 def test_every_command_is_listed_with_its_summary():
     listed = call("--help").output
     for name, line in COMMANDS.items():
-        command = import_module(f"kafkalog.cli.{name}").command
+        command = group.get_command(None, name)
         assert command.name == name
         assert re.search(rf"^  {name} +{re.escape(line)}$", listed, re.MULTILINE)
         assert call(name, "--help").exit_code == 0
 
 
 def examples_of(name):
-    text = import_module(f"kafkalog.cli.{name}").command.epilog
+    text = group.get_command(None, name).epilog
     return [line.strip() for line in text.splitlines() if "kafkalog " in line]
 
 
