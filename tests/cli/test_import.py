@@ -51,7 +51,9 @@ def test_a_directory_that_is_not_empty_is_refused(tmp_path):
 def test_changed_rows_are_damage(tmp_path):
     call("export", LEDGER, tmp_path / "t.parquet", "--reversible")
     table = pq.read_table(tmp_path / "t.parquet")
-    pq.write_table(table.slice(1), tmp_path / "t.parquet")
+    several = table["batch_records"].to_pylist().index(2)
+    rows = [row for row in range(len(table)) if row != several]
+    pq.write_table(table.take(rows), tmp_path / "t.parquet")
     ran = call("import", tmp_path / "t.parquet", tmp_path / "logs")
     assert ran.exit_code == Exit.DAMAGE
     assert "rows, expected" in ran.stderr
