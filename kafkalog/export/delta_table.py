@@ -86,7 +86,8 @@ class _Continued:
     `reached` are committed. `has_rows` is whether some are buffered.
     """
 
-    name: str
+    topic: str
+    partition: int
     committed: int | None
     reached: int
     next_offset: int
@@ -94,12 +95,25 @@ class _Continued:
     has_rows: bool = False
 
     @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+    @property
     def application_id(self) -> str:
-        return f"{APPLICATION}/{self.name}"
+        return application_id(self.topic, self.partition)
 
     @property
     def changed(self) -> bool:
         return self.has_rows or self.next_offset != self.reached
+
+
+def application_id(topic: str, partition: int) -> str:
+    """Return the application id of a partition's transactions.
+
+    >>> application_id("orders", 0)
+    'kafkalog/orders-0'
+    """
+    return f"{APPLICATION}/{topic}-{partition}"
 
 
 def is_delta_table(out: Path) -> bool:
@@ -328,16 +342,15 @@ class _DeltaAppend:
                     f"expected one directory of {source.topic}-{source.partition}, got "
                     f"two: {source}"
                 )
-            name = f"{source.topic}-{source.partition}"
             start = earliest_offset(directory, source)
             end = latest_offset(directory, source, read_committed=committed_only)
             first = max(bounds.start_offset, 0)
-            one = _Continued(name, None, first, first, end)
+            one = _Continued(*place, None, first, first, end)
             one.committed = self._table.transaction_version(one.application_id)
             if one.committed is not None:
                 one.reached = one.committed
                 one.next_offset = max(one.committed, start)
-                if loss := _loss(name, one.committed, start, end):
+                if loss := _loss(one.name, one.committed, start, end):
                     self.result.losses.append(loss)
             one.end = max(one.next_offset, min(end, bounds.end_offset))
             self._continued[place] = one

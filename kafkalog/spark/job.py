@@ -1,9 +1,9 @@
-"""``python -m kafkalog.spark.job``: from log directories to Parquet, and back.
+"""``python -m kafkalog.spark.job``: from log directories to tables, and back.
 
-The command line of two jobs: `kafkalog.spark.job_run` writes what is new in log
-directories as Parquet, and `kafkalog.spark.job_logs` appends Parquet files to log
-directories. They run on one machine or a cluster, and ``spark-submit`` takes this file
-as well. See ``docs/spark.md``.
+The command line of three jobs: `kafkalog.spark.job_run` writes what is new in log
+directories as Parquet, `kafkalog.spark.job_delta` appends it to a Delta table, and
+`kafkalog.spark.job_logs` appends Parquet files to log directories. They run on one
+machine or a cluster, and ``spark-submit`` takes this file as well. See ``docs/spark.md``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from errno import ENOENT
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -26,7 +27,9 @@ from kafkalog.cli.command_output import TableField
 from kafkalog.errors import ConfigError, LogLockedError
 
 if TYPE_CHECKING:
+    from kafkalog.spark.job_delta import DeltaOutcome
     from kafkalog.spark.job_run import JobOutcome
+    from kafkalog.spark.read_options import SourceOptions
 
 PARTITION: Final = (
     TableField("topic", "topic"),
@@ -134,6 +137,8 @@ def read_out(context: click.Context, parameter: click.Parameter, text: str) -> P
         "python -m kafkalog.spark.job --source /var/lib/kafka/data --to parquet lake",
         "python -m kafkalog.spark.job --source /mnt/kafka --to parquet /mnt/lake "
         "--master spark://host:7077 --subscribe orders,audit",
+        "python -m kafkalog.spark.job --source /mnt/kafka --to delta /mnt/table "
+        "--conf spark.jars.packages=io.delta:delta-spark_2.13:4.0.0",
         "python -m kafkalog.spark.job --from parquet lake --to logs copy "
         "--option partitions=3 --option batchId=2026-11-25",
     ),
@@ -143,7 +148,8 @@ def read_out(context: click.Context, parameter: click.Parameter, text: str) -> P
     "sources",
     metavar="DIR",
     multiple=True,
-    help="A log directory or partition directory; may be repeated. For --to parquet.",
+    help="A log directory or partition directory; may be repeated. For --to parquet "
+    "and --to delta.",
 )
 @click.option(
     "--from",
@@ -155,7 +161,7 @@ def read_out(context: click.Context, parameter: click.Parameter, text: str) -> P
 @click.option(
     "--to",
     "form",
-    type=click.Choice(["parquet", "logs"]),
+    type=click.Choice(["parquet", "delta", "logs"]),
     required=True,
     help="The format.",
 )
@@ -210,6 +216,11 @@ def command(
     A manifest for each run, in OUT/_kafkalog, keeps the offsets. A run that fails has
     written nothing.
 
+    With --to delta, append it to the Delta table OUT, by topic and date too. The table
+    keeps the offsets, and each partition is a commit: a run that fails has appended
+    some of them, and the next one the rest. Spark needs Delta's package for its
+    version, io.delta:delta-spark_2.13.
+
     With --from parquet LAKE --to logs, append the rows of Parquet files to the logs in
     the log directory OUT, all or none.
 
@@ -219,8 +230,8 @@ def command(
     """
     if (form == "logs") != (origin is not None) or (form == "logs") == bool(sources):
         raise click.UsageError(
-            "expected --source DIR --to parquet OUT, or --from parquet LAKE --to logs "
-            "OUT"
+            "expected --source DIR --to parquet OUT, --source DIR --to delta OUT, or "
+            "--from parquet LAKE --to logs OUT"
         )
     if origin is not None:
         _check_of_sink(context)
@@ -235,9 +246,15 @@ def command(
     if repeated := sorted(options.keys() & others.keys()):
         raise ConfigError(f"options set twice: {', '.join(map(_flag_of, repeated))}")
     options |= {**others, "paths": json.dumps(sources)}
-    outcome = _run(options, out, compression, lambda: start_spark(master, conf))
-    print_outcome(outcome, out, shown)
-    losses = [] if outcome.manifest is None else outcome.manifest["left_out"]
+    losses: Sequence[str]
+    if form == "delta":
+        appended = _append_delta(options, out, compression, master, conf)
+        print_written(appended.written, out, shown, "table")
+        losses = appended.losses
+    else:
+        outcome = _run(options, out, compression, lambda: start_spark(master, conf))
+        print_outcome(outcome, out, shown)
+        losses = [] if outcome.manifest is None else outcome.manifest["left_out"]
     for text in losses:
         exits.print_error(text)
     if losses:
@@ -264,21 +281,54 @@ def _run(
     options: Mapping[str, str], out: Path, compression: str, session: Callable[[], Any]
 ) -> JobOutcome:
     from kafkalog.spark.job_run import Job, check_out, run_job
+
+    parsed, columns = _parsed(options)
+    job = Job(options=parsed, columns=columns, out=out, compression=compression)
+    with _refused(FileExistsError, PermissionError):
+        check_out(out)
+    with _refused(BlockingIOError):
+        return run_job(job, session)
+
+
+def _append_delta(
+    options: Mapping[str, str],
+    out: Path,
+    compression: str,
+    master: str | None,
+    conf: Mapping[str, str],
+) -> DeltaOutcome:
+    from kafkalog.spark.job_delta import SETTINGS, DeltaJob, check_table, run_delta_job
+
+    parsed, columns = _parsed(options)
+    job = DeltaJob(
+        given=options,
+        options=parsed,
+        columns=columns,
+        out=out,
+        compression=compression,
+    )
+    with _refused(FileExistsError, PermissionError):
+        check_table(out)
+    with _refused(BlockingIOError):
+        return run_delta_job(job, lambda: start_spark(master, {**SETTINGS, **conf}))
+
+
+def _parsed(options: Mapping[str, str]) -> tuple[SourceOptions, tuple[str, ...]]:
+    """Return the options and columns; errors name the flags."""
     from kafkalog.spark.read_options import parse_options, requested_columns
 
     try:
-        parsed = parse_options(options, streaming=False)
+        return parse_options(options, streaming=False), requested_columns(options)
     except ConfigError as error:
         raise ConfigError(_in_flags(str(error))) from None
-    columns = requested_columns(options)
-    job = Job(options=parsed, columns=columns, out=out, compression=compression)
+
+
+@contextmanager
+def _refused(*kinds: type[OSError]) -> Iterator[None]:
+    """Raise `exits.Refused` for these errors."""
     try:
-        check_out(out)
-    except (FileExistsError, PermissionError) as error:
-        raise exits.Refused(exits.describe(error)) from None
-    try:
-        return run_job(job, session)
-    except BlockingIOError as error:
+        yield
+    except kinds as error:
         raise exits.Refused(exits.describe(error)) from None
 
 
@@ -311,7 +361,10 @@ def _append(
 
 
 def print_written(
-    written: Mapping[tuple[str, int], tuple[int, int]], out: Path, shown: str
+    written: Mapping[tuple[str, int], tuple[int, int]],
+    out: Path,
+    shown: str,
+    kind: str = "logs",
 ) -> None:
     """Print what was appended to standard output, and a summary to standard error."""
     partitions = [
@@ -319,7 +372,7 @@ def print_written(
         for (topic, partition), (start, end) in written.items()
     ]
     if shown == "json":
-        summary = {"logs": str(out), "partitions": partitions}
+        summary = {kind: str(out), "partitions": partitions}
         command_output.emit(f"{json.dumps(summary, ensure_ascii=False)}\n")
     elif partitions:
         command_output.print_rows(partitions, WRITTEN, "table")

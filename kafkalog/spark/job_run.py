@@ -148,7 +148,7 @@ def find_new_offsets(
     selected = options.topics.select(partitions.topic_partitions())
     begin = SpecificOffsets({tp: known.get(tp, EARLIEST) for tp in selected})
     starts = starting_offsets(replace(options, starting=begin), partitions)
-    ends = _not_before(starts, ending_offsets(options, partitions), partitions)
+    ends = not_before(starts, ending_offsets(options, partitions), partitions)
     expected = options.topics.select({*partitions.topic_partitions(), *known})
     missing = {tp: known[tp] for tp in expected if tp not in starts}
     ranges = stream_ranges(options, partitions, {**missing, **starts}, ends, warn)
@@ -156,7 +156,7 @@ def find_new_offsets(
     return NewOffsets(ranges, ends, unchanged)
 
 
-def _not_before(
+def not_before(
     starts: dict[TopicPartition, int],
     ends: dict[TopicPartition, int],
     partitions: LogPartitions,
