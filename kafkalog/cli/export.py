@@ -144,7 +144,7 @@ def command(
 
 
 def _append(
-    path: Path,
+    path: Location,
     out: Path,
     options: ScanOptions,
     written: dict[str, Any],

@@ -22,13 +22,13 @@ from kafkalog.errors import ConfigError, KafkaLogError
 from kafkalog.export.delta_table import application_id, is_delta_table
 from kafkalog.export.file_export import check_target
 from kafkalog.export.optional_packages import require
+from kafkalog.query.task_planning import OffsetRange
 from kafkalog.spark.batch_query import open_partitions, warn_of_ignored_options
 from kafkalog.spark.job_output import FOLDER, locked
 from kafkalog.spark.job_run import error_from_spark, not_before
 from kafkalog.spark.log_partitions import LogPartitions
 from kafkalog.spark.offset_json import TopicPartition, offsets_to_json
 from kafkalog.spark.offset_ranges import (
-    OffsetRange,
     ending_offsets,
     starting_offsets,
     stream_ranges,
