@@ -59,7 +59,7 @@ NEEDS_ATHERIS = $(BIN)/python -c 'import atheris' 2>/dev/null || { echo "left ou
 MODULES := $(shell find kafkalog pyspark_kafkalog -name '*.py' -o -name '*.pyi' -o -name '*.json')
 PARSERS := $(wildcard tests/speedups tests/codecs tests/formats tests/messages tests/decoding tests/encoding tests/validation tests/segment tests/indexes)
 CLEANER := tests/cleaner/test_offset_map.py tests/cleaner/test_retention_decision.py
-READERS := tests/dump tests/query/test_corruption.py tests/query/test_scan_golden.py
+READERS := tests/dump tests/query/test_corruption.py tests/query/test_scan_golden.py tests/test_values.py
 # Fewer examples of property tests that the suite has run with all of them.
 BRIEF := --hypothesis-profile=brief
 SECONDS := 600
