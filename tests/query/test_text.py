@@ -5,6 +5,7 @@ import pickle
 import duckdb
 import polars
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -43,6 +44,29 @@ def test_text_is_the_same_in_every_table():
         assert found.types == ["VARCHAR"]
         assert [text for (text,) in found.fetchall()] == texts
     assert table.drop(["key", "value"]) == raw.drop(["key", "value"])
+
+
+def test_datasets_lazy_frames_splits_and_heads_have_text():
+    scan = kafkalog.scan(STATE, columns=["offset", "key"], text=True)
+    table = scan.to_arrow()
+    dataset = kafkalog.dataset(STATE, columns=["offset", "key"], text=True)
+    assert dataset.to_table() == table
+    wanted = dataset.to_table(filter=pc.field("key") == "key-4")
+    assert wanted == table.filter(pc.equal(table["key"], "key-4"))
+    assert wanted.num_rows > 0
+    frame = scan.lazy().filter(polars.col("key") == "key-4").collect()
+    assert frame.equals(polars.DataFrame(wanted))
+    parts = kafkalog.splits(STATE, 500, columns=["offset", "key"], text=True)
+    assert len(parts) > 1
+    tables = [pickle.loads(pickle.dumps(part)).scan().to_arrow() for part in parts]
+    assert pa.concat_tables(tables) == table
+    assert scan.head(3) == table[:3]
+
+
+def test_text_beyond_a_limit_is_not_checked():
+    source = batch_of([(None, b"text"), (None, b"\xff")])
+    table = kafkalog.scan(source, columns=["value"], text=True, limit=1).to_arrow()
+    assert table["value"].to_pylist() == ["text"]
 
 
 @pytest.mark.parametrize("columns", [["value"], ["key"], ["offset"], []])
