@@ -159,3 +159,12 @@ def test_decoded_records_are_not_respelled():
 
 def test_another_spelling_is_a_usage_error(topic):
     assert call("cat", topic, "--value", "hex").exit_code == 2
+
+
+def test_a_log_that_is_followed_has_the_same_form(topic, monkeypatch):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kafkalog.cli.tail._wait", interrupted)
+    arguments = "tail", topic, "--value", "json", "--format", "jsonl"
+    assert call(*arguments, "-f").stdout == call(*arguments).stdout
