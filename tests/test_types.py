@@ -30,12 +30,13 @@ PYARROW = """
 from typing import Any
 def __getattr__(name: str) -> Any: ...
 class Schema: ...
+class RecordBatch: ...
 class Table:
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
 """
 STUBS = {
     "pandas": "class DataFrame: ...",
-    "polars": "class DataFrame: ...",
+    "polars": "class DataFrame: ...\nclass LazyFrame: ...",
     "pyarrow": PYARROW,
 }
 SETTINGS = """
@@ -45,7 +46,9 @@ python_version = 3.11
 ignore_missing_imports = True
 cache_dir = {root}/cache
 mypy_path = {root}/stubs:{checkout}
-[mypy-kafkalog.export.*,pyspark.*]
+[mypy-kafkalog.export.*]
+follow_imports = silent
+[mypy-pyspark.*,ray.*]
 follow_imports = skip
 """
 REVEALED = re.compile(r"^checked\.py:(\d+): note: Revealed type is \"(.*)\"$", re.M)

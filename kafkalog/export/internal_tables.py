@@ -126,7 +126,7 @@ Row = tuple[Any, ...]
 def consumer_groups(
     source: Source,
     *,
-    filesystem: Any = None,
+    filesystem: object = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> pa.Table:
     """Return the committed offset of each partition of each consumer group.
@@ -187,7 +187,7 @@ def consumer_groups(
 def transactions(
     source: Source,
     *,
-    filesystem: Any = None,
+    filesystem: object = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> pa.Table:
     """Return the state of each transactional id.
@@ -253,7 +253,7 @@ def transactions(
 def topics(
     source: Source,
     *,
-    filesystem: Any = None,
+    filesystem: object = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> pa.Table:
     """Return the topics of a KRaft cluster.
@@ -317,7 +317,7 @@ def internal(
     source: Source,
     topic: str,
     *,
-    filesystem: Any = None,
+    filesystem: object = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> pa.Table:
     """Return every record of an internal topic, decoded.

@@ -12,14 +12,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from kafkalog.decoding.read_policy import FIRST, LAST
 from kafkalog.export.arrow import to_batches
 from kafkalog.export.filter_terms import read_filter
 from kafkalog.export.optional_packages import require
 from kafkalog.query.narrowing import narrow
-from kafkalog.query.scan import Scan, Source, scan
+from kafkalog.query.scan import Scan, ScanOptions, Source, scan
 from kafkalog.query.scan_columns import COLUMNS
 from kafkalog.query.splits import TARGET_BYTES, Split, divide_scan
 
@@ -38,7 +38,7 @@ BATCH_SIZE: Final = 1 << 17
 NOT_A_FILE: Final = "no file: a kafkalog dataset is read by its scanner method"
 
 
-def dataset(source: Source, **as_scan: Any) -> LogDataset:
+def dataset(source: Source, **as_scan: Unpack[ScanOptions]) -> LogDataset:
     """Return a source as a ``pyarrow.dataset.Dataset``; needs pyarrow.
 
     Nothing is read yet. Engines pass the columns and the filter of a query to it.
@@ -51,7 +51,7 @@ def dataset(source: Source, **as_scan: Any) -> LogDataset:
     ----------
     source : path, URL, bytes-like, or list of these
         As for `scan`.
-    **as_scan
+    **as_scan : ScanOptions
         The options of `scan`. By default the dataset has all columns.
 
     Returns
@@ -75,8 +75,9 @@ def dataset(source: Source, **as_scan: Any) -> LogDataset:
     >>> log.to_table(["value"], filter=pc.field("offset") > 7).to_pylist()
     [{'value': b'two'}, {'value': b'three'}]
     """
-    columns = as_scan.pop("columns", None)
-    request = scan(source, columns=COLUMNS if columns is None else columns, **as_scan)
+    if as_scan.get("columns") is None:
+        as_scan["columns"] = COLUMNS
+    request = scan(source, **as_scan)
     # Headers suffice for a count, once their CRCs are checked.
     policy = replace(request.policy, needs="headers")
     return LogDataset(replace(request, policy=policy))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from kafkalog.export.arrow import to_batches
 from kafkalog.export.optional_packages import require
-from kafkalog.query.scan import Source
+from kafkalog.query.scan import ScanOptions, Source
 from kafkalog.query.splits import TARGET_BYTES, Split, splits
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ else:
 
 
 def ray_datasource(
-    source: Source, target_bytes: int = TARGET_BYTES, **as_scan: Any
+    source: Source, target_bytes: int = TARGET_BYTES, **as_scan: Unpack[ScanOptions]
 ) -> LogDatasource:
     """Return a source for ``ray.data.read_datasource``; needs ray.
 
@@ -33,13 +33,20 @@ def ray_datasource(
         As for `scan`. Ray's workers have to see the same paths.
     target_bytes : int
         Size of a split, as for `splits`.
-    **as_scan
-        The options of `scan`, except `limit` and `progress`.
+    **as_scan : ScanOptions
+        The options of `scan`, but `limit` and `progress`.
 
     Returns
     -------
     LogDatasource
         The source. Offsets are chosen now.
+
+    Examples
+    --------
+    >>> import kafkalog, ray.data  # doctest: +SKIP
+    >>> logs = kafkalog.ray_datasource("/var/lib/kafka/data")  # doctest: +SKIP
+    >>> ray.data.read_datasource(logs).count()  # doctest: +SKIP
+    3200
     """
     return LogDatasource(splits(source, target_bytes, **as_scan))
 

@@ -227,7 +227,28 @@ class Records(Generic[ByteStrings]):
         return map(rows._make, zip(*map(self._to_list, self.names), strict=True))
 
     def head(self, count: int) -> Records[ByteStrings]:
-        """Return the first `count` records, or all if there are fewer; not a copy."""
+        """Return the first records, without a copy of their columns.
+
+        Parameters
+        ----------
+        count : int
+            Maximum number of records.
+
+        Returns
+        -------
+        Records
+            The first `count` records, or all if there are fewer.
+
+        Examples
+        --------
+        >>> import kafkalog
+        >>> batch = kafkalog.RecordBatchBuilder(base_offset=7)
+        >>> for value in (b"one", b"two", b"three"):
+        ...     batch.append(None, value, timestamp=1)
+        >>> [records] = kafkalog.scan(batch.build()).chunks()
+        >>> records.head(2).value.to_list()
+        [b'one', b'two']
+        """
         if count >= len(self):
             return self
         columns: dict[str, Column] = {

@@ -11,7 +11,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Literal,
+    TypeAlias,
+    TypedDict,
+    get_args,
+    overload,
+)
 
 import numpy as np
 
@@ -58,6 +67,27 @@ SHOWN: Final = 20
 """Maximum number of partitions in the HTML of a scan."""
 
 
+class ScanOptions(TypedDict, total=False):
+    """The options of `scan` that parts of a scan have too."""
+
+    columns: Iterable[str] | None
+    topics: str | Iterable[str] | None
+    partitions: int | Iterable[int] | None
+    start_offset: Offset
+    end_offset: Offset
+    start_timestamp: Time | None
+    end_timestamp: Time | None
+    isolation: Isolation
+    control_records: bool
+    check_crcs: bool
+    on_corruption: OnCorruption
+    max_batch_bytes: int
+    text: bool
+    threads: int
+    filesystem: object
+    storage_options: Mapping[str, str] | None
+
+
 def scan(
     source: Source,
     *,
@@ -77,7 +107,7 @@ def scan(
     text: bool = False,
     threads: int = 1,
     progress: Progress | None = None,
-    filesystem: Any = None,
+    filesystem: object = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Scan:
     """Return a `Scan` of the records of a log, a log directory, or batches in memory.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final, Unpack
 
 from kafkalog.decoding.read_policy import LAST, Bounds
 from kafkalog.log.log import find_end
-from kafkalog.query.scan import Scan, Source, scan
+from kafkalog.query.scan import Scan, ScanOptions, Source, scan
 from kafkalog.query.sources import PartitionSource
 from kafkalog.query.task_planning import (
     OffsetRange,
@@ -50,12 +50,27 @@ class Split:
     size_in_bytes: int
 
     def scan(self) -> Scan:
-        """Return the scan of this part."""
+        """Return the scan of this part.
+
+        Returns
+        -------
+        Scan
+            A scan of its own each time.
+
+        Examples
+        --------
+        >>> import kafkalog
+        >>> batch = kafkalog.RecordBatchBuilder(base_offset=7)
+        >>> batch.append(b"k", b"v", timestamp=1700000000000)
+        >>> [split] = kafkalog.splits(batch.build())
+        >>> [records.offset.tolist() for records in split.scan().chunks()]
+        [[7]]
+        """
         return replace(self.request, problems=[])
 
 
 def splits(
-    source: Source, target_bytes: int = TARGET_BYTES, **as_scan: Any
+    source: Source, target_bytes: int = TARGET_BYTES, **as_scan: Unpack[ScanOptions]
 ) -> list[Split]:
     """Divide a scan into parts of about `target_bytes`, in order.
 
@@ -71,8 +86,8 @@ def splits(
     target_bytes : int
         Size of a part. One may be a third larger, or smaller where the index has no
         position to cut at.
-    **as_scan
-        The options of `scan`, except `limit` and `progress`.
+    **as_scan : ScanOptions
+        The options of `scan`, but `limit` and `progress`.
 
     Returns
     -------

@@ -16,7 +16,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 from urllib.parse import unquote
 
 import numpy as np
@@ -119,7 +119,7 @@ def as_path(text: str, options: Mapping[str, str]) -> Path | RemotePath:
     return RemotePath(scheme, authority, below).with_options(all_options)
 
 
-def on_filesystem(text: str, filesystem: Any) -> Path | RemotePath:
+def on_filesystem(text: str, filesystem: object) -> Path | RemotePath:
     """Return the path in a file system object.
 
     Parameters
@@ -185,7 +185,7 @@ class RemotePath:
     """The part after the authority: names joined by ``/``, none of them empty."""
 
     options: Options = field(default=())
-    filesystem: Any = field(default=None, compare=False)
+    filesystem: object = field(default=None, compare=False)
     """The file system object to read with, if the caller passed one."""
 
     def __str__(self) -> str:
