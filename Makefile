@@ -195,7 +195,7 @@ test-spark-oldest: .venv/compiled
 
 test-interop: .venv/compiled
 	$(NEEDS_BROKER)
-	$(MAKE) .venv-spark$(JUDGE)/installed build/interop/broker/done build/interop/connector/done
+	$(MAKE) .venv-spark$(JUDGE)/installed build/interop/broker/done build/interop/connector/done build/interop/delta/done
 	.venv-spark$(JUDGE)/bin/python -m pytest -q -n $(JOBS) $(IN_ORDER) -m interop tests/oracle tests/interop
 
 test-pythons: .venv/compiled

@@ -3,8 +3,7 @@
 The command line of three jobs: `kafkalog.spark.job_run` writes what is new in log
 directories as Parquet, `kafkalog.spark.job_delta` appends it to a Delta table, and
 `kafkalog.spark.job_logs` appends Parquet files to log directories. They run on one
-machine or a cluster, and ``spark-submit`` takes this file as well. See
-``docs/spark.md``.
+machine or a cluster. ``spark-submit`` takes this file as well. See ``docs/spark.md``.
 """
 
 from __future__ import annotations
