@@ -57,6 +57,13 @@ def test_the_error_names_the_package_and_the_extra_that_is_enough(use, package, 
     )
 
 
+def test_a_delta_table_without_deltalake_asks_for_the_extra_delta():
+    use = "from pathlib import Path; import kafkalog.export.delta_table as d; "
+    use += f"d.append_new({SCAN}, Path('nowhere'))"
+    *_, message = run(use, "deltalake").stderr.splitlines()
+    assert message.endswith("deltalake is missing: pip install 'kafkalog[delta]'")
+
+
 @pytest.mark.parametrize("extra", ["pandas", "polars"])
 def test_a_data_frame_without_pyarrow_asks_for_its_own_extra(extra):
     *_, message = run(f"{SCAN}.to_{extra}()", "pyarrow").stderr.splitlines()
