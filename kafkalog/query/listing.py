@@ -7,10 +7,9 @@ those after the last index entry. Files that a broker removes meanwhile are not 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -32,7 +31,7 @@ from kafkalog.storage.file_names import (
     parse_file_name,
     parse_file_names,
 )
-from kafkalog.storage.location import Location, entries, open_source
+from kafkalog.storage.location import FileSize, Location, file_sizes, open_source
 from kafkalog.storage.log_directory import (
     choose_partitions,
     is_partition,
@@ -43,8 +42,6 @@ from kafkalog.storage.log_directory import (
 LOG: Final = ".log"
 INDEX: Final = "index"
 INDEXES: Final = ("index", "timeindex", "txnindex")
-BLOCK_BYTES: Final = 512
-"""The unit of ``st_blocks``, on every file system."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +107,9 @@ def list_path(
     if not path.is_dir() and not (path.is_file() and LOG in path.name):
         raise NotALogDirectoryError(f"neither a .log file nor a log directory: {path}")
     choose_partitions(partitions_under(path), topics, partitions)
-    return _segments(path) if path.is_dir() else iter([_summarize(LogSegment.of(path))])
+    if path.is_dir():
+        return _segments(path)
+    return iter([_summarize(LogSegment.of(path), file_sizes(path.parent))])
 
 
 def _partitions(
@@ -130,23 +129,25 @@ def _partitions(
 def _partition(
     name: PartitionDir, path: Location, start: int, *, clean_shutdown: bool
 ) -> PartitionSummary:
-    segments, files = list_segments(path), _files(path)
+    segments, files = list_segments(path), file_sizes(path)
     logs = _log_files(files)
-    ends = [_end_of(segment) for segment in segments[-1:]]
-    times = [_latest_indexed(segment) for segment in segments]
-    times += [latest for _, latest in ends]
+    indexed = [_latest_indexed(segment) for segment in segments]
+    end, latest = start, None
+    if segments:
+        next_offset, latest = _end_of(segments[-1], indexed[-1])
+        end = max(end, next_offset)
     begins = map(_first_timestamp, segments)
     first = segments[0].base_offset if segments else 0
     return PartitionSummary(
         topic=name.topic,
         partition=name.partition,
         segments=len(logs),
-        size_in_bytes=sum(_size_of(path / file) for file in logs),
-        all_files_bytes=sum(_bytes_of(path / file) for file in files),
+        size_in_bytes=sum(files[file].size for file in logs),
+        all_files_bytes=sum(_bytes_used(file, files) for file in files),
         log_start_offset=max(start, first),
-        log_end_offset=max([start, *(next_offset for next_offset, _ in ends)]),
+        log_end_offset=end,
         first_timestamp=next((time for time in begins if time is not None), None),
-        max_timestamp=max((time for time in times if time is not None), default=None),
+        max_timestamp=_latest(*indexed, latest),
         state=name.state,
         clean_shutdown=clean_shutdown,
         directory=path.name,
@@ -156,10 +157,11 @@ def _partition(
 def _segments(directory: Location) -> Iterator[SegmentSummary]:
     """Yield all segments, including those with a suffix such as ``.deleted``."""
     live = {segment.path: segment for segment in list_segments(directory)}
-    for file in _log_files(_files(directory)):
+    files = file_sizes(directory)
+    for file in _log_files(files):
         path = directory / file
         with suppress(FileNotFoundError):
-            yield _summarize(live.get(path) or LogSegment.of(path))
+            yield _summarize(live.get(path) or LogSegment.of(path), files)
 
 
 def _log_files(names: Iterable[str]) -> list[str]:
@@ -168,60 +170,51 @@ def _log_files(names: Iterable[str]) -> list[str]:
     return [file for file, name in parsed.items() if name.kind == "log"]
 
 
-def _files(directory: Location) -> list[str]:
-    """Return the names of the regular files in a directory, without links."""
-    listed = entries(directory)
-    return [entry.name for entry in listed if entry.is_file(follow_symlinks=False)]
-
-
-def _size_of(path: Location) -> int:
-    """Return the size of a file; 0 if it is missing."""
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0
-
-
-def _bytes_of(path: Location) -> int:
+def _bytes_used(file: str, files: Mapping[str, FileSize]) -> int:
     """Return the size of a file; for a preallocated index, its size on the disk.
 
-    A link counts as missing.
+    A missing file, or a link, has none.
     """
-    if isinstance(path, Path) and path.is_symlink():
+    if file not in files:
         return 0
-    size = _size_of(path)
-    if size > LARGE_BYTES and isinstance(path, Path) and INDEX in path.name:
-        with suppress(FileNotFoundError):
-            return min(size, path.stat().st_blocks * BLOCK_BYTES)
-    return size
+    size, allocated = files[file]
+    preallocated = size > LARGE_BYTES and INDEX in file
+    return min(size, allocated) if preallocated else size
 
 
-def _summarize(segment: LogSegment) -> SegmentSummary:
+def _latest(*times: int | None) -> int | None:
+    """Return the latest of the times that are known."""
+    return max((time for time in times if time is not None), default=None)
+
+
+def _summarize(segment: LogSegment, files: Mapping[str, FileSize]) -> SegmentSummary:
     name = parse_file_name(segment.name)
-    next_offset, latest = _end_of(segment)
     indexed = _latest_indexed(segment)
-    times = [time for time in (latest, indexed) if time is not None]
+    next_offset, latest = _end_of(segment, indexed)
     return SegmentSummary(
         file=segment.name,
         base_offset=segment.base_offset,
         next_offset=next_offset,
         size_in_bytes=segment.size_in_bytes,
         all_files_bytes=segment.size_in_bytes
-        + sum(_bytes_of(_index_path(segment, kind)) for kind in INDEXES),
+        + sum(_bytes_used(_index_path(segment, kind).name, files) for kind in INDEXES),
         index_entries=_count(OffsetIndex, segment, "index"),
         time_index_entries=_count(TimeIndex, segment, "timeindex"),
         txn_index_entries=_count(TransactionIndex, segment, "txnindex"),
         first_timestamp=_first_timestamp(segment),
-        max_timestamp=max(times, default=None),
+        max_timestamp=_latest(indexed, latest),
         state=None if name is None else name.suffix,
     )
 
 
-def _end_of(segment: LogSegment) -> tuple[int, int | None]:
-    """Return the offset after the last valid batch, and the greatest time there."""
+def _end_of(segment: LogSegment, indexed: int | None) -> tuple[int, int | None]:
+    """Return the offset after the last valid batch, and the greatest time there.
+
+    If no time is `indexed`, the greatest of all batches.
+    """
     end, latest = segment.base_offset, -1
     with segment.open() as source:
-        timed = _latest_indexed(segment) is not None
+        timed = indexed is not None
         start = segment.position_for(source, MAX_OFFSET) if timed else 0
         for step in segment.last_steps(source, start):
             end = max(end, int(step.rows["last_offset"][-1]) + 1)
@@ -260,7 +253,7 @@ def _entries(
     """
     width, nothing = kind.ENTRY.itemsize, np.empty(0, kind.ENTRY)
     path = _index_path(segment, extension)
-    if segment.base_offset < 0 or not path.exists():
+    if segment.base_offset < 0:
         return None, nothing
     with suppress(FileNotFoundError):
         with open_source(path, links=False) as source:

@@ -25,6 +25,7 @@ from __future__ import annotations
 import string
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Literal, TypeAlias, cast
 
 FileKind: TypeAlias = Literal[
@@ -53,6 +54,9 @@ _CHECKPOINT_SUFFIXES: Final = {"", "deleted", "part"}
 _STATES: Final = {"delete", "future", "stray"}
 _OFFSET_DIGITS: Final = 20
 _EPOCH_DIGITS: Final = 10
+_NAMES_KEPT: Final = 4096
+"""Number of parsed names that are kept: partitions have many names in common."""
+
 _LEGAL: Final = frozenset(string.ascii_letters + string.digits + "._-")
 _BLANKS: Final = frozenset(" \t\n\x0b\f\r")
 
@@ -114,6 +118,7 @@ def file_name(
     return f"{number}.{kind}" if suffix is None else f"{number}.{kind}.{suffix}"
 
 
+@lru_cache(_NAMES_KEPT)
 def parse_file_name(name: str) -> SegmentFile | None:
     """Parse the name of a partition's file; None if it is not one of Kafka's.
 
@@ -151,8 +156,12 @@ def parse_file_names(names: Iterable[str]) -> dict[str, SegmentFile]:
     return {
         name: parsed
         for name, parsed in read.items()
-        if parsed is not None and (parsed.name == name or parsed.name not in read)
+        if parsed is not None and (_has_all_digits(name) or parsed.name not in read)
     }
+
+
+def _has_all_digits(name: str) -> bool:
+    return name[_OFFSET_DIGITS : _OFFSET_DIGITS + 1] in (".", "-")
 
 
 def _checkpoint_file(number: str, suffix: str) -> SegmentFile | None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from kafkalog.errors import ConfigError, LogArgumentError
 from kafkalog.storage.byte_source import FileSource, check_small, read_regular
@@ -24,6 +25,9 @@ from kafkalog.storage.remote_source import (
 Location: TypeAlias = Path | RemotePath
 AnyPath: TypeAlias = str | os.PathLike[str] | RemotePath
 OpenedSource: TypeAlias = FileSource | RemoteSource
+
+BLOCK_BYTES: Final = 512
+"""The unit of ``st_blocks``, on every file system."""
 
 
 class Entry(Protocol):
@@ -96,6 +100,36 @@ def entries(directory: Location) -> Sequence[Entry]:
         return directory.entries()
     with os.scandir(directory) as listing:
         return list(listing)
+
+
+class FileSize(NamedTuple):
+    """The size of a file, and the bytes it takes on the disk; the same at a URL."""
+
+    size: int
+    allocated: int
+
+
+def file_sizes(directory: Location) -> dict[str, FileSize]:
+    """Return the regular files in a directory, without links, and their sizes.
+
+    Each file costs one system call, and none at a URL. Files that are removed meanwhile
+    are missing.
+    """
+    if isinstance(directory, RemotePath):
+        return {
+            entry.name: FileSize(entry.size, entry.size)
+            for entry in directory.entries()
+            if not entry.is_directory
+        }
+    sizes = {}
+    with os.scandir(directory) as listing:
+        for entry in listing:
+            if entry.is_file(follow_symlinks=False):
+                with suppress(FileNotFoundError):
+                    found = entry.stat(follow_symlinks=False)
+                    allocated = found.st_blocks * BLOCK_BYTES
+                    sizes[entry.name] = FileSize(found.st_size, allocated)
+    return sizes
 
 
 def read_small(path: Location, *, links: bool = False) -> bytes:

@@ -258,7 +258,10 @@ class RemotePath:
     def entries(self) -> list[RemoteEntry]:
         """List the entries of a directory."""
         listed = self.request(lambda store: store.list(self.below))
-        return [RemoteEntry(self / entry.name, entry.is_directory) for entry in listed]
+        return [
+            RemoteEntry(self / entry.name, entry.is_directory, entry.size)
+            for entry in listed
+        ]
 
     def read_bytes(self) -> bytes:
         """Read the whole file."""
@@ -289,6 +292,7 @@ class RemoteEntry:
 
     path: RemotePath
     is_directory: bool
+    size: int
 
     @property
     def name(self) -> str:
