@@ -7,6 +7,7 @@ checked to be UTF-8.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from kafkalog.query.scan import Scan
 else:
     pa = require("pyarrow", "arrow")
+
+MAX_MS_IN_US = (2**63 - 1) // 1000
 
 HEADERS = pa.list_(
     pa.struct(
@@ -84,7 +87,10 @@ def to_batch(records: Records, schema: pa.Schema) -> pa.RecordBatch:
 def to_batches(scan: Scan) -> Iterator[pa.RecordBatch]:
     """Yield the record batches of a scan, one for each chunk."""
     schema = scan.schema
-    for records in _chunks_with_places(scan) if scan.text else scan.chunks():
+    warns = "timestamp" in scan.columns
+    places = scan.text or warns
+    for records in _chunks_with_places(scan) if places else scan.chunks():
+        warns = warns and not _warns_of_timestamp(records)
         yield to_batch(records, schema)
 
 
@@ -95,6 +101,24 @@ def _chunks_with_places(scan: Scan) -> Iterator[Records]:
     chunks = placed.chunks()
     scan.problems = placed.problems
     return chunks
+
+
+def _warns_of_timestamp(records: Records) -> bool:
+    """Warn of the first timestamp that does not fit in microseconds; return if so.
+
+    Arrow has it in milliseconds. DuckDB fails to convert it, and does not say where.
+    """
+    far = np.flatnonzero(np.abs(records.timestamp) > MAX_MS_IN_US)
+    if not len(far):
+        return False
+    i = far[0]
+    warnings.warn(
+        f"timestamp {records.timestamp[i]} ms exceeds 64 bits of microseconds, which "
+        f"some engines convert to: topic {records.topic!r}, partition "
+        f"{records.partition[i]}, offset {records.offset[i]}",
+        stacklevel=2,
+    )
+    return True
 
 
 def to_reader(scan: Scan) -> pa.RecordBatchReader:

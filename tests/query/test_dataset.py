@@ -224,3 +224,24 @@ def test_duckdb_counts_a_dataset_and_joins_it_with_itself():
         count = database.sql("select count(*) from data").fetchall()
         joined = database.sql(JOIN).fetchall()
     assert count == joined == [(len(whole),)]
+
+
+def test_a_timestamp_beyond_microseconds_matters_only_to_queries_that_read_it():
+    builder = kafkalog.RecordBatchBuilder()
+    for timestamp in (1, 9_300_000_000_000_000, 5):
+        builder.append(None, b"x", timestamp=timestamp)
+    data = kafkalog.dataset(builder.build())
+    with duckdb.connect() as database:
+        database.register("data", data)
+        assert database.sql('select "offset" from data').fetchall() == [
+            (0,),
+            (1,),
+            (2,),
+        ]
+        warns = pytest.warns(UserWarning, match="9300000000000000 ms .*offset 1$")
+        fails = pytest.raises(duckdb.ConversionException)
+        with warns, fails:
+            database.sql('select "timestamp" from data').fetchall()
+    with pytest.warns(UserWarning, match="partition -1, offset 1"):
+        found = kafkalog.scan(builder.build()).to_arrow()["timestamp"]
+    assert found.cast(pa.int64()).to_pylist() == [1, 9_300_000_000_000_000, 5]
