@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -75,6 +76,8 @@ NEEDED: Final = (
     "batch_bytes",
 )
 """The columns from which a log is rebuilt."""
+PART_ROWS: Final = 1 << 15
+"""The rows that are encoded at a time, and those of their last batch."""
 ORDER: Final = ("batch_last_offset", "segment_base_offset", "offset")
 
 Progress = Callable[[int, int], object]
@@ -171,6 +174,8 @@ def import_logs(
             starts[place] = writer.log_start_offset
         topic_ids[place] = writer.topic_id
         result.partitions += 1
+    if progress is not None:
+        progress(total, total)
     DISK.sync_directory(logs)
     if starts:
         write_offsets(logs, LOG_STARTS, starts, DISK)
@@ -217,11 +222,11 @@ class _TableSource:
                 )
                 parts.append(read)
             rows = _in_order(pa.concat_tables(parts).combine_chunks())
-            # The next row group may have more rows of the last batch.
-            last = rows["batch_last_offset"].to_numpy()
-            split = int(np.searchsorted(last, last[-1]))
-            kept = rows.slice(split)
-            yield rows.slice(0, split), sum(map(_size_of, groups))
+            *whole, kept = _by_batches(rows)  # the next group may have more rows of it
+            del parts, rows
+            sizes = chain([sum(map(_size_of, groups))], repeat(0))
+            while whole:
+                yield whole.pop(0), next(sizes)
         if kept is not None:
             yield kept, 0
 
@@ -467,6 +472,21 @@ def _in_order(rows: pa.Table) -> pa.Table:
     if (order[1:] > order[:-1]).all():
         return rows
     return rows.take(pa.array(order))
+
+
+def _by_batches(rows: pa.Table) -> Iterator[pa.Table]:
+    """Yield rows in parts of whole batches; the last part is a copy of the last one."""
+    last = rows["batch_last_offset"].to_numpy()
+    end_of_parts = int(np.searchsorted(last, last[-1]))
+    begin = 0
+    while begin < end_of_parts:
+        end = min(begin + PART_ROWS, end_of_parts)
+        if end < end_of_parts:
+            following = np.searchsorted(last, last[end - 1], side="right")
+            end = min(int(following), end_of_parts)
+        yield rows.slice(begin, end - begin)
+        begin = end
+    yield rows.take(pa.array(range(end_of_parts, len(rows))))
 
 
 def _column(rows: pa.Table, name: str) -> npt.NDArray[Any]:
