@@ -132,12 +132,9 @@ class BatchRows(NamedTuple):
 def read_rows(scan: Scan, *, keep_batches: bool) -> Iterator[BatchRows]:
     """Yield the rows of all partitions of a scan; damage goes to `Scan.problems`.
 
-    Of its bounds, those on offsets select whole batches, by their last offset.
-
-    Raises `ConfigError` for a scan with other columns or bounds on timestamps, and
-    `NotALogDirectoryError` for a source that is not a partition's directory.
+    Its bounds on offsets select whole batches, by their last offset. The scan has been
+    checked by `check_scan`.
     """
-    _check(scan)
     scan.problems = []
     readers = [
         BatchReader(
@@ -162,7 +159,24 @@ def read_rows(scan: Scan, *, keep_batches: bool) -> Iterator[BatchRows]:
         done += reader.bytes_done
 
 
-def _check(scan: Scan) -> None:
+def first_offset(source: PartitionSource, bounds: Bounds) -> int:
+    """Return the offset to begin with: by default that of the log start's segment.
+
+    So the segment has all of its batches.
+    """
+    start = bounds.start_offset
+    if start == source.log_start_offset and source.directory is not None:
+        segments = from_offset(list_segments(source.directory), start)
+        start = min([start, *(segment.base_offset for segment in segments[:1])])
+    return max(start, 0)
+
+
+def check_scan(scan: Scan) -> None:
+    """Raise an error for a scan that leaves something out.
+
+    It is a `ConfigError` for other columns or bounds on timestamps, and
+    `NotALogDirectoryError` for a source that is not a partition's directory.
+    """
     if scan.columns != DEFAULT_COLUMNS:
         raise ConfigError("expected no columns to be named: --reversible needs all")
     if scan.policy.isolation != "read_uncommitted":

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from kafkalog.decoding.read_policy import Bounds
 from kafkalog.errors import (
     CommitConflictError,
     ConfigError,
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafkalog.query.scan import Scan
+    from kafkalog.query.sources import PartitionSource
+    from kafkalog.storage.location import Location
 else:
     pa = require("pyarrow", "delta")
 
@@ -223,7 +226,7 @@ class _DeltaAppend:
         keep_batches: bool,
     ) -> None:
         self._delta = require("deltalake", "delta")
-        _check_scan(scan)
+        self._check_scan(scan)
         self._out, self._by_date, self._columns = out, by_date, schema.names
         self._compression, self._commit_bytes = CODECS[compression], commit_bytes
         self._keep_batches = keep_batches
@@ -301,6 +304,26 @@ class _DeltaAppend:
                 next_offset = int(records.offset[-1]) + 1
                 yield records.topic, int(records.partition[0]), rows, next_offset
 
+    def _check_scan(self, scan: Scan) -> None:
+        """Raise `ConfigError` for a scan that a table cannot continue."""
+        if "topic" not in scan.columns or len(scan.columns) == 1:
+            raise ConfigError(
+                "expected the column topic, by which the table is partitioned, and "
+                f"another one, got {', '.join(scan.columns)}"
+            )
+        if any(bounds.timed for _, bounds in scan.sources):
+            raise ConfigError(
+                "expected no bounds on timestamps: a run continues from an offset"
+            )
+
+    def _first(self, source: PartitionSource, bounds: Bounds) -> int:
+        """Return where a partition begins that the table does not have."""
+        return max(bounds.start_offset, 0)
+
+    def _start(self, directory: Location, source: PartitionSource) -> int:
+        """Return the offset before which nothing can be read."""
+        return earliest_offset(directory, source)
+
     def _count(self, rows: pa.Table) -> int:
         return int(rows.num_rows)
 
@@ -342,9 +365,9 @@ class _DeltaAppend:
                     f"expected one directory of {source.topic}-{source.partition}, got "
                     f"two: {source}"
                 )
-            start = earliest_offset(directory, source)
+            start = self._start(directory, source)
             end = latest_offset(directory, source, read_committed=committed_only)
-            first = max(bounds.start_offset, 0)
+            first = self._first(source, bounds)
             one = _Continued(*place, None, first, first, end)
             one.committed = self._table.transaction_version(one.application_id)
             if one.committed is not None:
@@ -402,6 +425,19 @@ class _ReversibleAppend(_DeltaAppend):
             if place in new or self._continued[place].committed is None:
                 yield rows
 
+    def _check_scan(self, scan: Scan) -> None:
+        from kafkalog.export.batch_columns import check_scan
+
+        check_scan(scan)
+
+    def _first(self, source: PartitionSource, bounds: Bounds) -> int:
+        from kafkalog.export.batch_columns import first_offset
+
+        return first_offset(source, bounds)
+
+    def _start(self, directory: Location, source: PartitionSource) -> int:
+        return self._first(source, Bounds(start_offset=source.log_start_offset))
+
     def _count(self, rows: pa.Table) -> int:
         return int(rows.num_rows - rows["offset"].null_count)
 
@@ -440,19 +476,6 @@ def _table_schema(schema: pa.Schema, *, by_date: bool) -> pa.Schema:
     if by_date:
         fields.append(pa.field(DATE, pa.date32()))
     return pa.schema(fields)
-
-
-def _check_scan(scan: Scan) -> None:
-    """Raise `ConfigError` if a scan has no topics, no other columns, or time bounds."""
-    if "topic" not in scan.columns or len(scan.columns) == 1:
-        raise ConfigError(
-            "expected the column topic, by which the table is partitioned, and another "
-            f"one, got {', '.join(scan.columns)}"
-        )
-    if any(bounds.timed for _, bounds in scan.sources):
-        raise ConfigError(
-            "expected no bounds on timestamps: a run continues from an offset"
-        )
 
 
 def _loss(name: str, committed: int, start: int, end: int) -> str | None:

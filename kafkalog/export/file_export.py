@@ -363,8 +363,15 @@ class _ReversibleExport(_FileExport):
     ) -> None:
         if form != "parquet":
             raise ConfigError(f"expected parquet with --reversible, got {form}")
+        from kafkalog.export.batch_columns import check_scan, first_offset
+
+        check_scan(scan)
         super().__init__(scan, out, form, compression)
-        self._scan = replace(scan, problems=[])
+        sources = tuple(
+            (source, replace(bounds, start_offset=first_offset(source, bounds)))
+            for source, bounds in scan.sources
+        )
+        self._scan = replace(scan, sources=sources, problems=[])
         self._keep_batches = keep_batches
 
     def run(self) -> None:

@@ -150,15 +150,30 @@ def test_many_killed_runs_neither_repeat_nor_lose_a_row(tmp_path, seed):
 
 
 def check_killed(tmp_path, seed, *, runs):
+    told = run_exports("killed_exports", tmp_path, seed, runs)
+    assert told["killed"] > runs // 3
+
+
+def run_exports(program, tmp_path, *arguments):
+    """Run a program of exports; check the table that they leave."""
     out = tmp_path / "lake"
-    arguments = [str(tmp_path / "logs"), str(out), str(seed), str(runs)]
-    program = [sys.executable, "-m", "tests.export.killed_exports", *arguments]
-    ran = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False)
+    given = [tmp_path / "logs", out, *arguments]
+    ran = subprocess.run(
+        [sys.executable, "-m", f"tests.export.{program}", *map(str, given)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert ran.returncode == 0, ran.stderr
     told = json.loads(ran.stdout)
-    assert told["killed"] > runs // 3
     expected = [(p, offset, value.encode()) for p, offset, value in told["written"]]
     assert rows_of(out) == expected
+    return told
+
+
+def test_of_many_runs_at_once_some_are_refused_and_no_row_is_repeated(tmp_path):
+    assert run_exports("rival_exports", tmp_path, 6)["refused"] > 0
 
 
 def test_of_two_runs_at_once_one_fails_and_no_row_is_repeated(

@@ -242,6 +242,36 @@ def test_a_log_start_offset_comes_back(tmp_path):
         assert log.log_start_offset == 77
 
 
+@pytest.mark.parametrize("form", ["parquet", "delta"])
+def test_the_batches_before_a_log_start_offset_come_back_with_their_segment(
+    tmp_path, form
+):
+    log = GrowingLog(tmp_path / "logs", partitions=1)
+    for _ in range(3):
+        log.append(40)
+        log.roll()
+    log.append(10)
+    checkpoint = log.logs / "log-start-offset-checkpoint"
+    checkpoint.write_text("0\n1\ngrown 0 65\n")
+    table = tmp_path / "table"
+    if form == "delta":
+        # A run that ends within the segment of the log start.
+        scan = replace_end(scan_of(log.logs), 50)
+        delta_table.append_new(scan, table, reversible=True, commit_bytes=1)
+    exported(log.logs, table, form)
+    import_logs(table, tmp_path / "back")
+    expected = segments_of(log.logs)
+    del expected["grown-0", f"{0:020d}.log"]  # deleted: all of it is before 65
+    assert segments_of(tmp_path / "back") == expected
+    with kafkalog.open(tmp_path / "back" / "grown-0") as back:
+        assert back.log_start_offset == 65
+
+
+def replace_end(scan, end):
+    sources = ((s, replace(bounds, end_offset=end)) for s, bounds in scan.sources)
+    return replace(scan, sources=tuple(sources))
+
+
 payloads = st.none() | st.binary(max_size=12)
 records_of_batch = st.lists(
     st.tuples(
@@ -459,6 +489,9 @@ def test_a_scan_that_leaves_something_out_is_rejected(tmp_path, options, message
     scan = kafkalog.scan(log.logs, **options)
     with pytest.raises(ConfigError, match=message):
         file_export.write_files(scan, tmp_path / "t", "parquet", reversible=True)
+    with pytest.raises(ConfigError, match=message):
+        delta_table.append_new(scan, tmp_path / "t", reversible=True)
+    assert not (tmp_path / "t").exists()
     with pytest.raises(ConfigError, match="expected parquet"):
         file_export.write_files(scan, tmp_path / "t", "arrow", reversible=True)
 
