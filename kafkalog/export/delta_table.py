@@ -16,6 +16,7 @@ Source: "Transaction Identifiers" in the Delta transaction log protocol.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -25,6 +26,7 @@ from kafkalog.errors import (
     CommitConflictError,
     ConfigError,
     InvalidRecordError,
+    KafkaLogError,
     LocatedError,
     NotALogDirectoryError,
 )
@@ -126,6 +128,20 @@ def is_delta_table(out: Path) -> bool:
     False
     """
     return (out / LOG_FOLDER).is_dir()
+
+
+@contextmanager
+def errors_of_delta(out: Path) -> Iterator[None]:
+    """Raise `CommitConflictError` for a conflict, `KafkaLogError` for other errors."""
+    delta = require("deltalake.exceptions", "delta")
+    try:
+        yield
+    except delta.CommitFailedError as error:
+        raise CommitConflictError(
+            f"another run has changed the table: {out}: {error}"
+        ) from error
+    except delta.DeltaError as error:
+        raise KafkaLogError(f"{' '.join(str(error).split())}: {out}") from error
 
 
 def append_new(
@@ -271,7 +287,7 @@ class _DeltaAppend:
                 for one in changed
             ]
         )
-        try:
+        with errors_of_delta(self._out):
             delta.write_deltalake(
                 self._table,
                 rows,
@@ -279,10 +295,6 @@ class _DeltaAppend:
                 commit_properties=properties,
                 writer_properties=delta.WriterProperties(compression=self._compression),
             )
-        except require("deltalake.exceptions", "delta").CommitFailedError as error:
-            raise CommitConflictError(
-                f"another run has changed the table: {self._out}: {error}"
-            ) from error
         for one in changed:
             one.committed = one.reached = one.next_offset
             one.has_rows = False
@@ -331,10 +343,13 @@ class _DeltaAppend:
         """Open the table, or make it."""
         keys = ["topic", DATE] if self._by_date else ["topic"]
         place, schema = str(self._out.absolute()), self._schema
-        create, open_table = self._delta.DeltaTable.create, self._delta.DeltaTable
-        if not open_table.is_deltatable(place):
-            create(place, schema=schema, mode="ignore", partition_by=keys)
-        table = open_table(place)
+        table_class = self._delta.DeltaTable
+        with errors_of_delta(self._out):
+            if not table_class.is_deltatable(place):
+                table_class.create(
+                    place, schema=schema, mode="ignore", partition_by=keys
+                )
+            table = table_class(place)
         found = [field.name for field in table.schema().fields]
         if found != schema.names:
             raise ConfigError(

@@ -34,7 +34,7 @@ from kafkalog.errors import (
     UnfitRecordsError,
 )
 from kafkalog.export.batch_columns import batch_headers, record_columns
-from kafkalog.export.delta_table import is_delta_table
+from kafkalog.export.delta_table import errors_of_delta, is_delta_table
 from kafkalog.export.file_export import check_parent, check_target
 from kafkalog.export.optional_packages import require
 from kafkalog.formats.batch_headers import find_crc_mismatches, scan_headers
@@ -421,7 +421,8 @@ def _open_dataset(table: Path) -> Any:
         raise FileNotFoundError(2, "No such file or directory", str(table))
     if is_delta_table(table):
         delta = require("deltalake", "delta")
-        return delta.DeltaTable(str(table.absolute())).to_pyarrow_dataset()
+        with errors_of_delta(table):
+            return delta.DeltaTable(str(table.absolute())).to_pyarrow_dataset()
     dataset = require("pyarrow.dataset", "arrow")
     keys = pa.schema([("topic", pa.string()), ("partition", pa.int32())])
     hive = dataset.partitioning(keys, flavor="hive")

@@ -21,10 +21,12 @@ from kafkalog.errors import (
     ConfigError,
     CorruptRecordError,
     InvalidRecordError,
+    KafkaLogError,
     NotALogDirectoryError,
 )
 from kafkalog.export import delta_table
 from kafkalog.export.delta_table import append_new
+from kafkalog.export.log_import import import_logs
 from kafkalog.query.scan_columns import COLUMNS
 from tests import golden_data
 from tests.cli import golden
@@ -383,3 +385,15 @@ def test_a_table_with_other_columns_or_partitions_is_rejected(tmp_path, log):
     write_deltalake(other, DeltaTable(out).to_pyarrow_table(), partition_by="partition")
     with pytest.raises(ConfigError, match="partitioned by topic, found partition"):
         append_new(kafkalog.scan(log.logs), other)
+
+
+def test_a_table_that_delta_cannot_read_is_an_error_of_kafkalog(tmp_path, log):
+    log.append(10)
+    append_new(kafkalog.scan(log.logs), tmp_path / "lake")
+    (tmp_path / "lake" / "_delta_log" / f"{1:020d}.json").write_text("no JSON")
+    for use in (
+        lambda: append_new(kafkalog.scan(log.logs), tmp_path / "lake"),
+        lambda: import_logs(tmp_path / "lake", tmp_path / "back"),
+    ):
+        with pytest.raises(KafkaLogError, match=str(tmp_path / "lake")):
+            use()
