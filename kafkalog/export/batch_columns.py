@@ -166,8 +166,8 @@ def first_offset(source: PartitionSource, bounds: Bounds) -> int:
     """
     start = bounds.start_offset
     if start == source.log_start_offset and source.directory is not None:
-        segments = from_offset(list_segments(source.directory), start)
-        start = min([start, *(segment.base_offset for segment in segments[:1])])
+        for segment in from_offset(list_segments(source.directory), start)[:1]:
+            start = segment.base_offset
     return max(start, 0)
 
 

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, repeat
 from pathlib import Path
+from shutil import rmtree
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -146,7 +147,7 @@ def import_logs(
     UnfitRecordsError
         If the table does not have the columns of a reversible export.
     CorruptRecordError
-        If rows of a batch are missing or changed.
+        If rows of a batch are missing or changed. What was written is removed then.
 
     Examples
     --------
@@ -157,32 +158,48 @@ def import_logs(
     source = _TableSource(table)
     found = sorted(source.groups)
     chosen = [found[i] for i in choose_partitions(found, topics, partitions)]
-    result, starts = ImportResult(), dict[tuple[str, int], int]()
-    topic_ids = dict[tuple[str, int], str | None]()
+    is_new = not logs.exists()
     logs.mkdir(exist_ok=True)
-    total = sum(source.size(place) for place in chosen)
-    done = 0
-    for place in chosen:
-        writer = _PartitionWriter(table, logs / f"{place[0]}-{place[1]}", result)
-        for rows, size in source.read(place):
+    try:
+        result, written = _write_logs(table, source, chosen, logs, progress)
+    except BaseException:
+        for topic, partition in chosen:
+            rmtree(logs / f"{topic}-{partition}", ignore_errors=True)
+        if is_new:
+            logs.rmdir()
+        raise
+    DISK.sync_directory(logs)
+    starts = {place: log.log_start_offset for place, log in written.items()}
+    if starts := {place: start for place, start in starts.items() if start}:
+        write_offsets(logs, LOG_STARTS, starts, DISK)
+    for log in written.values():
+        open_to_append(log.directory, LogConfig(), topic_id=log.topic_id).close()
+    return result
+
+
+def _write_logs(
+    table: Path,
+    source: _TableSource,
+    chosen: Sequence[tuple[str, int]],
+    logs: Path,
+    progress: Progress | None,
+) -> tuple[ImportResult, dict[tuple[str, int], _PartitionWriter]]:
+    """Write the segments of all partitions, and force them to disk."""
+    result = ImportResult(partitions=len(chosen))
+    written = dict[tuple[str, int], _PartitionWriter]()
+    done, total = 0, sum(source.size(place) for place in chosen)
+    for topic, partition in chosen:
+        directory = logs / f"{topic}-{partition}"
+        writer = written[topic, partition] = _PartitionWriter(table, directory, result)
+        for rows, size in source.read((topic, partition)):
             writer.write(rows)
             done += size
             if progress is not None:
                 progress(done, total)
         writer.close()
-        if writer.log_start_offset:
-            starts[place] = writer.log_start_offset
-        topic_ids[place] = writer.topic_id
-        result.partitions += 1
     if progress is not None:
         progress(total, total)
-    DISK.sync_directory(logs)
-    if starts:
-        write_offsets(logs, LOG_STARTS, starts, DISK)
-    for (topic, partition), topic_id in topic_ids.items():
-        directory = logs / f"{topic}-{partition}"
-        open_to_append(directory, LogConfig(), topic_id=topic_id).close()
-    return result
+    return result, written
 
 
 class _TableSource:

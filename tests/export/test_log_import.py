@@ -267,6 +267,26 @@ def test_the_batches_before_a_log_start_offset_come_back_with_their_segment(
         assert back.log_start_offset == 65
 
 
+def test_offsets_that_were_deleted_before_a_run_are_reported(tmp_path):
+    log = GrowingLog(tmp_path / "logs", partitions=1)
+    log.append(20)
+    exported(log.logs, tmp_path / "table", "delta")
+    log.append(20)
+    log.roll()
+    log.append(10)
+    log.delete_first()
+    done = delta_table.append_new(
+        scan_of(log.logs), tmp_path / "table", reversible=True
+    )
+    assert done.losses == [
+        "offsets 20 to 39 of grown-0 are missing: the log starts at 40, expected 20 "
+        "or less"
+    ]
+    import_logs(tmp_path / "table", tmp_path / "back")
+    offsets = kafkalog.scan(tmp_path / "back").to_arrow()["offset"].to_pylist()
+    assert offsets == [*range(20), *range(40, 50)]
+
+
 def replace_end(scan, end):
     sources = ((s, replace(bounds, end_offset=end)) for s, bounds in scan.sources)
     return replace(scan, sources=tuple(sources))
@@ -433,6 +453,7 @@ def test_missing_and_changed_rows_are_errors(tmp_path, table, change, message):
     with pytest.raises(CorruptRecordError, match=message) as caught:
         import_logs(tmp_path / "bad.parquet", tmp_path / "back")
     assert str(tmp_path / "bad.parquet") in str(caught.value)
+    assert not (tmp_path / "back").exists()
 
 
 @pytest.mark.parametrize("topic", ["../up", "a/b", "", None])
