@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import fields
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -105,15 +105,19 @@ def command(
         return
     for path, some in listed:
         command_output.emit(f"{_title(path, some)}\n")
-        fields = PARTITION if _are_partitions(some) else SEGMENT
-        command_output.print_rows(some, fields, form, no_color=no_color)
+        columns = PARTITION if _are_partitions(some) else SEGMENT
+        command_output.print_rows(some, columns, form, no_color=no_color)
 
 
 def _sorted(summaries: Iterable[Summary], sort: str) -> list[command_output.Row]:
-    rows = [asdict(summary) for summary in summaries]
+    rows = [_row(summary) for summary in summaries]
     if sort == "size":
         rows.sort(key=itemgetter("all_files_bytes"), reverse=True)
     return rows
+
+
+def _row(summary: Summary) -> command_output.Row:
+    return {field.name: getattr(summary, field.name) for field in fields(summary)}
 
 
 def _are_partitions(rows: Sequence[command_output.Row]) -> bool:

@@ -79,7 +79,8 @@ class FileSource:
     """None: a file that a broker writes to is identified by its content."""
 
     def __init__(self, path: str | os.PathLike[str], *, links: bool = True) -> None:
-        self.path: Path | None = Path(path)
+        # A path is not parsed again: a listing opens tens of thousands.
+        self.path: Path | None = path if isinstance(path, Path) else Path(path)
         self._file = open_regular(path, links=links)
         self.size = os.fstat(self._file.fileno()).st_size
 
