@@ -60,7 +60,7 @@ def locate(path: AnyPath) -> Location:
 
 
 def locate_all(
-    source: Any, filesystem: Any, storage_options: Mapping[str, str] | None
+    source: Any, filesystem: object, storage_options: Mapping[str, str] | None
 ) -> Any:
     """Return a source with its paths located in a file system, or URLs with options.
 
