@@ -28,10 +28,11 @@ KERNELS = [
     *(PACKAGE / "_speedups").glob("*.h"),
 ]
 
-# A scan and a report convert themselves to other libraries' tables on request, and
+# A scan, its records and a report convert themselves to other libraries' tables on request, and
 # import the surface that does it then.
 UPWARD = {
     ("cleaner/removal_report.py", "export"),
+    ("query/records.py", "export"),
     ("query/scan.py", "export"),
     ("verification/verification_report.py", "export"),
 }

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from kafkalog.decoding.read_policy import FIRST, LAST
 from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import CODEC_MASK, CODECS
-from kafkalog.query.batch_columns import batch_values, timestamp_ranges
+from kafkalog.query.header_columns import batch_values, timestamp_ranges
 
 Value: TypeAlias = "int | str | bool"
 Mask: TypeAlias = "np.bool_ | npt.NDArray[np.bool_]"

@@ -31,7 +31,6 @@ from kafkalog.log.log_segments import (
     list_segments,
     read_on,
 )
-from kafkalog.query.batch_columns import timestamp_ranges
 from kafkalog.query.conditions import (
     ANYTHING,
     Condition,
@@ -39,6 +38,7 @@ from kafkalog.query.conditions import (
     batch_ranges,
     constant,
 )
+from kafkalog.query.header_columns import timestamp_ranges
 from kafkalog.query.sources import PartitionSource
 from kafkalog.segment.entry_order import Limits
 from kafkalog.segment.file_records import STEP_BYTES, FileRecords, Skipped, Step

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Iterator, Mapping, Sized
 from dataclasses import dataclass
-from importlib import import_module
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
@@ -25,7 +24,7 @@ from kafkalog.decoding.decoded_columns import (
 )
 from kafkalog.formats.batch_headers import Bytes, increment_sequences
 from kafkalog.formats.layout import CODECS, NO_SEQUENCE, NO_TIMESTAMP, CodecName
-from kafkalog.query.batch_columns import batch_values
+from kafkalog.query.header_columns import batch_values
 from kafkalog.query.scan_columns import FIXED
 
 if TYPE_CHECKING:
@@ -281,7 +280,8 @@ class Records(Generic[ByteStrings]):
         >>> records.to_arrow().to_pylist()
         [{'offset': 7, 'key': b'k'}]
         """
-        arrow = import_module("kafkalog.export.arrow")  # needs pyarrow
+        from kafkalog.export import arrow  # needs pyarrow
+
         batch: pa.RecordBatch = arrow.to_batch(self, arrow.schema_of(self.names))
         return batch
 
