@@ -28,8 +28,8 @@ KERNELS = [
     *(PACKAGE / "_speedups").glob("*.h"),
 ]
 
-# A scan, its records and a report convert themselves to other libraries' tables on request, and
-# import the surface that does it then.
+# A scan, its records and a report convert themselves to other libraries' tables on
+# request, and import the surface that does it then.
 UPWARD = {
     ("cleaner/removal_report.py", "export"),
     ("query/records.py", "export"),

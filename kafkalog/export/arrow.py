@@ -70,7 +70,7 @@ def schema_of(columns: tuple[str, ...], *, text: bool = False) -> pa.Schema:
     return pa.schema([pa.field(name, types[name]) for name in columns])
 
 
-def to_batch(records: Records, schema: pa.Schema) -> pa.RecordBatch:
+def to_batch(records: Records[Any], schema: pa.Schema) -> pa.RecordBatch:
     """Return a chunk as a record batch, without copying its columns."""
     arrays = [
         text_array(column.name, records)
@@ -131,7 +131,7 @@ def to_table(scan: Scan) -> pa.Table:
     return pa.Table.from_batches(to_batches(scan), scan.schema)
 
 
-def _array(name: str, records: Records) -> pa.Array:
+def _array(name: str, records: Records[Any]) -> pa.Array:
     if name == "topic":
         codes = np.zeros(len(records), np.int32)
         return pa.DictionaryArray.from_arrays(codes, [records.topic])
