@@ -40,6 +40,8 @@ PYTHON ?= $(shell tests/packaging/pythons.sh | sed -n '1s/^[^ ]* //p')
 OTHERS = $(shell tests/packaging/pythons.sh | awk '$$1 != "'$$($(BIN)/python -c \
 	'import sys; print("%d.%d" % sys.version_info[:2])')'" { print $$1 }')
 JOBS := 2
+# Of tests that mostly wait for other processes.
+WAITING := 3
 
 # Prints where an environment has its packages.
 PACKAGES := python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
@@ -196,7 +198,7 @@ test-spark-oldest: .venv/compiled
 test-interop: .venv/compiled
 	$(NEEDS_BROKER)
 	$(MAKE) .venv-spark$(JUDGE)/installed build/interop/broker/done build/interop/connector/done build/interop/delta/done
-	.venv-spark$(JUDGE)/bin/python -m pytest -q -n $(JOBS) $(IN_ORDER) -m interop tests/oracle tests/interop
+	.venv-spark$(JUDGE)/bin/python -m pytest -q -n $(WAITING) $(IN_ORDER) -m interop tests/oracle tests/interop
 
 test-pythons: .venv/compiled
 	for version in $(OTHERS); do

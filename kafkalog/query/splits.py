@@ -21,6 +21,8 @@ from kafkalog.query.task_planning import (
 from kafkalog.storage.location import Location
 
 TARGET_BYTES: Final = 128 << 20
+SLACK: Final = 1 / 3
+"""Part of its size by which a split is smaller or larger to end with a segment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +76,9 @@ def splits(
 ) -> list[Split]:
     """Divide a scan into parts of about `target_bytes`, in order.
 
-    Together the parts have each record once. They are cut where a segment or, in a
-    large one, a batch begins; small segments and partitions share a part. Offsets are
+    Together the parts have each record once. They are cut where a segment begins, if
+    that makes them a third larger or smaller at most, else at a batch in the index;
+    small segments and partitions share a part. Offsets are
     chosen now, so a part that is read again has the same records even if its log has
     grown.
 
@@ -84,8 +87,8 @@ def splits(
     source : path, URL, bytes-like, or list of these
         As for `scan`.
     target_bytes : int
-        Size of a part. One may be a third larger, or smaller where the index has no
-        position to cut at.
+        Size of a part. One may be a third larger or smaller, and more where the index
+        has no position to cut at.
     **as_scan : ScanOptions
         The options of `scan`, but `limit` and `progress`.
 
@@ -128,7 +131,7 @@ def divide_scan(request: Scan, target_bytes: int) -> list[Split]:
         assert place is not None
         places[place] = source, bounds
         parts += _ranges_of(source, bounds)
-    tasks = divide(parts, target_bytes)
+    tasks = divide(parts, target_bytes, slack=SLACK)
     return in_memory + [_split(request, task, places) for task in tasks]
 
 

@@ -135,8 +135,13 @@ def divide(
     target_bytes: int,
     cores: int = 1,
     min_bytes: int = 1,
+    *,
+    slack: float = 1 / 64,
 ) -> list[ReadTask]:
     """Fill tasks one after another; cut a segment range where a task is full.
+
+    A task may end at a segment range's end instead, if it is full up to a part `slack`
+    of its size, or exceeds that by as much.
 
     Tasks have the same size, in whole rounds of all cores, or of `min_bytes`. One may
     be a little larger, since cuts are where batches begin.
@@ -145,15 +150,15 @@ def divide(
     most_tasks = max(total // min_bytes, -(-total // target_bytes), 1)
     count = min(_rounds(total, target_bytes * cores) * cores, most_tasks)
     capacity = -(-total // count)
-    slack = capacity // 64
+    spare = int(capacity * slack)
     tasks: list[ReadTask] = [[]]
     size = 0
     for whole in parts:
         space = capacity - size
-        if space <= slack < whole.size_in_bytes - space:
+        if space <= spare < whole.size_in_bytes - space:
             tasks.append([])
             size, space = 0, capacity
-        ends = range(whole.begin + space, whole.end - slack, capacity)
+        ends = range(whole.begin + space, whole.end - spare, capacity)
         first, *more = _cut(whole, list(ends))
         if size and first.size_in_bytes > space + capacity // 8:
             tasks.append([])  # there was no position to cut at near the target

@@ -66,6 +66,15 @@ def test_a_lone_file_is_divided_where_its_index_has_batches(tmp_path):
     assert joined(tables_of(parts), whole) == whole.to_pylist()
 
 
+def test_splits_end_with_a_segment_if_one_ends_near(tmp_path):
+    for number in range(6):
+        write_segment(tmp_path / f"log-{number}", 3 << 20, index_every=2)
+    parts = kafkalog.splits(tmp_path, 4 << 20)
+    assert [len(part.offset_ranges) for part in parts] == [1] * 6
+    parts = kafkalog.splits(tmp_path, 7 << 20)
+    assert [len(part.offset_ranges) for part in parts] == [2] * 3
+
+
 def test_a_split_is_read_by_another_process():
     source = golden_data.logs("k431-clean")
     parts = kafkalog.splits(source, 20_000)
