@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Unpack
 
-from kafkalog.decoding.read_policy import LAST, Bounds
-from kafkalog.log.log import find_end
+from kafkalog.decoding.read_policy import Bounds
 from kafkalog.query.scan import Scan, ScanOptions, Source, scan
 from kafkalog.query.sources import PartitionSource
 from kafkalog.query.task_planning import (
@@ -137,10 +136,8 @@ def divide_scan(request: Scan, target_bytes: int) -> list[Split]:
 
 def _ranges_of(source: PartitionSource, bounds: Bounds) -> Iterator[SegmentRange]:
     """Yield the parts of a source by segment."""
-    end = bounds.end_offset
-    if source.directory is not None and end == LAST:
-        end = find_end(source.directory, past_damage=True)
-    wanted = OffsetRange(source.topic, source.partition, bounds.start_offset, end)
+    bounded = bounds.start_offset, bounds.end_offset
+    wanted = OffsetRange(source.topic, source.partition, *bounded)
     if source.directory is not None:
         yield from segment_ranges(wanted, source.directory)
     elif source.file is not None:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.decoding.decompression import first_offsets
-from kafkalog.decoding.read_policy import SKIPPING
+from kafkalog.decoding.read_policy import LAST, SKIPPING
 from kafkalog.formats.batch_headers import (
     BatchHeaders,
     offset_field,
@@ -181,7 +181,10 @@ def _rounds(total: int, round_bytes: int) -> int:
 def segment_ranges(
     offset_range: OffsetRange, directory: Location
 ) -> Iterator[SegmentRange]:
-    """Yield the parts of an offset range by segment."""
+    """Yield the parts of an offset range by segment.
+
+    A range without an end ends after the last valid batch that the log has now.
+    """
     segments = from_offset(list_segments(directory), offset_range.start)
     segments = [
         candidate for candidate in segments if candidate.base_offset < offset_range.end
@@ -190,6 +193,8 @@ def segment_ranges(
     for segment, source in read_on(directory, segments):
         start = max(reached, segment.base_offset)
         stop = min(offset_range.end, segment.most + 1)
+        if offset_range.end == LAST and segment.most == MAX_OFFSET:
+            stop = segment.next_offset(source, past_damage=True)
         part = _range_in(segment, source, offset_range, start, stop)
         if part.begin < part.end and start < stop:
             yield part
@@ -214,8 +219,8 @@ def _range_in(
 ) -> SegmentRange:
     """Return the bytes of an opened segment that have the offsets ``[start, stop)``."""
     begin = segment.position_for(source, start) if start > segment.base_offset else 0
-    ends_before = stop <= segment.most
-    end = _end_position(segment, source, stop) if ends_before else source.size
+    ends_within = offset_range.end <= segment.most
+    end = _end_position(segment, source, stop) if ends_within else source.size
     return SegmentRange(
         topic=offset_range.topic,
         partition=offset_range.partition,
