@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from kafkalog.query.records import Records
     from kafkalog.query.scan import Scan, scan
     from kafkalog.query.splits import Split, splits
+    from kafkalog.startup.broker_start import preflight
     from kafkalog.storage.properties_file import read_properties
     from kafkalog.verification import Problem, Report, verify
 
@@ -110,6 +111,7 @@ __all__ = [
     "encode_batches",
     "internal",
     "open",
+    "preflight",
     "ray_datasource",
     "read_properties",
     "replicate",
@@ -149,6 +151,7 @@ _MODULES: Final = {
     "encode_batches": "encoding.batch_builder",
     "internal": "export.internal_tables",
     "open": "log.opening",
+    "preflight": "startup.broker_start",
     "ray_datasource": "export.ray_source",
     "read_properties": "storage.properties_file",
     "replicate": "manager.replication",

@@ -34,7 +34,7 @@ LAYERS: Final = [
     Layer("commits", ("sink",), "writes that are exactly once"),
     Layer(
         "maintenance",
-        ("manager", "cleaner", "verification"),
+        ("manager", "cleaner", "verification", "startup"),
         "whole log directories",
     ),
     Layer("log", ("log",), "one partition; `log/producers`, `log/recovery`"),

@@ -50,7 +50,7 @@ from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.formats.batch_headers import have_flag
 from kafkalog.formats.layout import CONTROL_FLAG
 from kafkalog.formats.timestamps import as_ms
-from kafkalog.log.clock import ONCE, Task, Work
+from kafkalog.log.clock import IdleScheduler
 from kafkalog.log.retention import (
     LogOffsets,
     Segment,
@@ -213,18 +213,6 @@ class _FixedClock:
         return self._time_ms
 
 
-class _IdleScheduler:
-    """A scheduler that runs nothing, as the copy is removed as a whole."""
-
-    def schedule(
-        self, name: str, work: Work, delay_ms: int = 0, period_ms: int = ONCE
-    ) -> Task:
-        return Task(delay_ms, 0, name, work, period_ms)
-
-    def shutdown(self) -> None:
-        pass
-
-
 class _Tally:
     """Numbers of removed records and bytes, by segment, cause and time.
 
@@ -321,7 +309,7 @@ def _run_round(
         facts.name,
         facts.config,
         clock=_FixedClock(now_ms),
-        scheduler=_IdleScheduler(),
+        scheduler=IdleScheduler(),
     )
     try:
         with LogCleaner({facts.name: log}) as cleaner:

@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "compact": "Keep the last record of each key, or print what that leaves.",
     "whatif": "Print what retention and compaction would remove.",
     "why": "Print which rules keep a segment.",
+    "preflight": "Print what a broker's start would do.",
     "verify": "Verify every file, and report what is corrupt.",
 }
 """The name of each command, which is its module's too, and its line of help."""

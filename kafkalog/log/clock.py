@@ -69,6 +69,19 @@ class Scheduler(Protocol):
         """Drop all tasks that have not run."""
 
 
+class IdleScheduler:
+    """A scheduler that runs nothing, for a copy of a log that is removed as a whole."""
+
+    def schedule(
+        self, name: str, work: Work, delay_ms: int = 0, period_ms: int = ONCE
+    ) -> Task:
+        """Return a task that is not run."""
+        return Task(delay_ms, 0, name, work, period_ms)
+
+    def shutdown(self) -> None:
+        """Do nothing."""
+
+
 class ThreadScheduler:
     """A scheduler that runs its tasks in threads named ``kafkalog-scheduler``.
 

@@ -152,6 +152,13 @@ class Owner:
             return None
         return self.cluster.directory_of(log, self.node_id)
 
+    def is_accepted_in(self, log: WritableLog, identity: MetaProperties | None) -> bool:
+        """Return whether the cluster has recorded a log in the directory of an id."""
+        expected = self.directory_of(log)
+        return expected is not None and identity is not None and (
+            identity.directory_id == expected
+        )
+
 
 def _is_reserved(directory_id: str) -> bool:
     return int.from_bytes(uuid_from_text(directory_id)) < RESERVED_IDS

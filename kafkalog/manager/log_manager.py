@@ -265,10 +265,9 @@ class LogManager(Mapping[Name, WritableLog]):
         """
         for directory in self._online():
             for name, log in list(directory.futures.items()):
-                expected = owner.directory_of(log)
-                if name in self or expected is None or directory.identity is None:
+                if name in self:
                     continue
-                if directory.identity.directory_id == expected:
+                if owner.is_accepted_in(log, directory.identity):
                     with suppress(OSError):  # the directory is offline now
                         directory.flush_future(name)
                         directory.promote(name)

@@ -117,6 +117,10 @@ class SegmentFiles:
     def _path(self, kind: FileKind) -> Path:
         return self._directory / (file_name(self.base_offset, kind) + self._suffix)
 
+    def content_path(self, kind: FileKind) -> Path:
+        """Return the path at which the content of a file can be read."""
+        return self._disk.content_path(self._path(kind))
+
     def create(self, file_bytes: int = 0) -> None:
         """Create the ``.log``, `file_bytes` long, none of them in use."""
         self._is_named = self._is_forced = False

@@ -201,6 +201,13 @@ class Disk:
         """Set a file's modification time, in ms since 1970."""
         os.utime(path, ns=(time_ms * 1_000_000, time_ms * 1_000_000))
 
+    def content_path(self, path: Path_) -> Path:
+        """Return the path at which the content of a file can be read: its own.
+
+        A disk that keeps changes elsewhere returns another one.
+        """
+        return Path(path)
+
     def replace(self, path: Path_, data: Data) -> None:
         r"""Replace the content of `path` by `data`; the file need not exist.
 

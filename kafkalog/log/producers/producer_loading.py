@@ -23,8 +23,10 @@ def rebuild_producers(
     now_ms: int,
     *,
     clean: bool = False,
-) -> None:
+) -> list[tuple[int, int]]:
     """Restore the producer state at `offset`, and write a snapshot there.
+
+    Returns the base offsets of the segments that were read, with the number of bytes.
 
     Starts from the newest snapshot at or below the offset. A log with a clean shutdown
     and without snapshots was written by an old release: it gets empty snapshots, and
@@ -35,7 +37,8 @@ def rebuild_producers(
         for point in [*points, offset]:
             producers.map_end_offset = point
             producers.take_snapshot()
-        return
+        return []
+    read = []
     was_empty = producers.is_empty and producers.map_end_offset >= offset
     producers.truncate_and_reload(log_start_offset, offset, now_ms)
     if offset > producers.map_end_offset and not was_empty:
@@ -46,9 +49,11 @@ def rebuild_producers(
             if segment.base_offset in points:
                 producers.take_snapshot()
             end = _end_position(segment, offset) if segment is last else segment.size
-            _load(producers, segment, start, end)
+            size = _load(producers, segment, start, end)
+            read.append((segment.base_offset, size))
     producers.map_end_offset = offset
     producers.take_snapshot()
+    return read
 
 
 def _snapshot_points(segments: SegmentMap) -> list[int]:
@@ -63,11 +68,11 @@ def _end_position(segment: GrowingSegment, offset: int) -> int:
 
 def _load(
     producers: ProducerStateManager, segment: GrowingSegment, offset: int, end: int
-) -> None:
-    """Apply the batches of a segment from `offset` to position `end`."""
+) -> int:
+    """Apply the batches from `offset` to position `end`; return the bytes read."""
     read = segment.read(offset, MAX_FILE_BYTES, end)
     if read is None:
-        return
+        return 0
     updates = ProducerUpdates(
         producers, AppendOrigin.REPLICATION, transaction_version=0
     )
@@ -79,3 +84,4 @@ def _load(
     updates.apply()
     for completed in updates.completed:
         producers.complete_txn(completed)
+    return read.length

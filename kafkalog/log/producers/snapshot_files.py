@@ -78,7 +78,7 @@ class SnapshotFiles:
         """
         path = self.directory / self._names[offset]
         try:
-            return parse_entries(read_regular(path))
+            return parse_entries(read_regular(self.disk.content_path(path)))
         except CorruptSnapshotError as error:
             raise error.located(path) from None
 

@@ -265,7 +265,12 @@ class LogLoader:
             raise TooFarError(segment) from None
         producers.take_snapshot()
         recovered = RecoveredSegment(
-            segment.base_offset, why, cut.bytes_cut, cut.damage
+            segment.base_offset,
+            why,
+            cut.bytes_cut,
+            cut.damage,
+            bytes_read=cut.size,
+            end_offset=cut.end_offset,
         )
         self.report.recovered.append(recovered)
         return cut
@@ -297,10 +302,17 @@ class LogLoader:
             except InvalidOffsetError as error:
                 if segment.find(segment.base_offset) is not None:
                     self._drop_files(following)
-                bytes_cut = count_data(segment, 0)
+                bytes_cut, size = count_data(segment, 0), segment.size
                 is_cut = segment.truncate_to(segment.base_offset) > 0
-                emptied = (segment.base_offset, UNFLUSHED, bytes_cut, str(error))
-                self.report.recovered.append(RecoveredSegment(*emptied))
+                emptied = RecoveredSegment(
+                    segment.base_offset,
+                    UNFLUSHED,
+                    bytes_cut,
+                    str(error),
+                    bytes_read=size,
+                    end_offset=segment.base_offset,
+                )
+                self.report.recovered.append(emptied)
             if is_cut:
                 if following:
                     self._delete_snapshots(following)
@@ -344,7 +356,9 @@ class LogLoader:
         clean: bool = False,
     ) -> None:
         now = self.runtime.now_ms()
-        rebuild_producers(producers, self.segments, start, offset, now, clean=clean)
+        self.report.replayed += rebuild_producers(
+            producers, self.segments, start, offset, now, clean=clean
+        )
 
 
 def _find_lost(segment: GrowingSegment) -> LostOffsets | None:

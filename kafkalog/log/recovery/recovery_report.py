@@ -17,12 +17,16 @@ class RecoveredSegment:
     `why` is ``unflushed``, ``index missing`` or ``index corrupt``. `bytes_cut` is the
     number of bytes truncated after the last valid batch, without preallocated zeros at
     the end of the file. `damage` is the reason, None if the last batch was incomplete.
+    `bytes_read` are the bytes up to there, or all of a segment that was emptied.
+    `end_offset` is the offset after its last batch then.
     """
 
     base_offset: int
     why: str
     bytes_cut: int
     damage: str | None = None
+    bytes_read: int = 0
+    end_offset: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,8 @@ class RecoveryReport:
     segments that were recovered. `dropped` are the base offsets of segments removed
     after a truncated one, or because all were below the log start offset. `split` are
     those of segments whose offsets were too far apart. `lost` are offsets at the end of
-    the log that cannot be read, None if there are none.
+    the log that cannot be read, None if there are none. `replayed` are the segments
+    that were read to restore the state of producers, by base offset, with the bytes.
     """
 
     clean: bool = True
@@ -62,6 +67,7 @@ class RecoveryReport:
     dropped: list[int] = field(default_factory=list)
     split: list[int] = field(default_factory=list)
     lost: LostOffsets | None = None
+    replayed: list[tuple[int, int]] = field(default_factory=list)
 
     @property
     def bytes_cut(self) -> int:

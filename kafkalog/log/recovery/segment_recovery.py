@@ -55,11 +55,16 @@ NO_BYTES = Window(np.empty(0, BATCH), np.empty(0, np.uint8), 0)
 
 
 class Cut(NamedTuple):
-    """Truncated bytes, and the reason; `is_cut` is set if only zeros were, too."""
+    """Truncated bytes, and the reason; `is_cut` is set if only zeros were, too.
+
+    `size` and `end_offset` are those of the segment then.
+    """
 
     bytes_cut: int
     damage: str | None
     is_cut: bool
+    size: int
+    end_offset: int
 
 
 def recover_segment(
@@ -92,7 +97,8 @@ def recover_segment(
     segment.time_index.maybe_append(*segment.greatest_timestamp, skip_full=True)
     segment.time_index.trim()
     segment.bytes_since_index_entry = since_entry
-    return Cut(bytes_cut, damage if bytes_cut else None, is_cut)
+    damage = damage if bytes_cut else None
+    return Cut(bytes_cut, damage, is_cut, pass_.valid_bytes, pass_.end_offset)
 
 
 def count_data(segment: GrowingSegment, start: int) -> int:
@@ -131,6 +137,7 @@ class _Pass:
         self._pending: list[BatchHeaders] = []
         self._pending_rows = 0
         self._last_offset = segment.base_offset - 1
+        self.end_offset = segment.base_offset
 
     def add_all(self, window_iterator: Iterator[Window]) -> None:
         """Add the batches of all windows, up to the first invalid one."""
@@ -199,6 +206,7 @@ class _Pass:
             raise
         last = rows[-1]
         self.valid_bytes = int(last["position"] + last["size_in_bytes"])
+        self.end_offset = int(last["last_offset"]) + 1
         self._note(window, rows)
 
     def _note(self, window: Window, rows: BatchHeaders) -> None:
@@ -248,8 +256,8 @@ def _had_slots(segment: GrowingSegment) -> bool:
     if segment.size // (interval + 1) <= min(slots[0], slots[1] - 1):
         return True
     try:
-        offsets = OffsetIndex.read_live(segment.offset_index.path, base)
-        times = TimeIndex.read_live(segment.time_index.path, base)
+        offsets = OffsetIndex.read_live(segment.content_path("index"), base)
+        times = TimeIndex.read_live(segment.content_path("timeindex"), base)
         if len(offsets) > slots[0] or len(times) > slots[1]:
             return False
         last = int(offsets.entries["position"][-1]) if len(offsets) else 0

@@ -165,7 +165,7 @@ def _(patch):
     rebuild = log_loader.rebuild_producers
 
     def rebuild_all(*given, clean):
-        rebuild(*given, clean=False)
+        return rebuild(*given, clean=False)
 
     patch.setattr(log_loader, "rebuild_producers", rebuild_all)
 

@@ -1,0 +1,149 @@
+"""``kafkalog preflight``: print what a broker's start would do."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from kafkalog.cli import command_output, terminal
+from kafkalog.cli.command_options import LocalPath, examples, format_options, read_broker
+from kafkalog.cli.command_output import TableField
+from kafkalog.cli.exits import Exit
+
+if TYPE_CHECKING:
+    from kafkalog.startup.start_report import StartReport
+
+FIELDS: Final = (
+    TableField("directory", "directory"),
+    TableField("state", "state"),
+    TableField("segments_to_read", "segments to read", right=True),
+    TableField("bytes_to_read", "bytes", right=True),
+    TableField("cut_from_offset", "cut from", right=True),
+    TableField("bytes_cut", "bytes cut", right=True),
+    TableField("records_lost", "records lost", right=True),
+    TableField("notes", "notes", "; ".join),
+)
+
+
+@click.command(
+    "preflight",
+    epilog=examples(
+        "kafkalog preflight /var/lib/kafka/data --format table",
+        "kafkalog preflight /var/lib/kafka/data --read-rate 200000000 --format json",
+    ),
+)
+@click.argument(
+    "paths", metavar="LOGDIR...", nargs=-1, required=True, type=LocalPath()
+)
+@click.option(
+    "--cluster",
+    type=LocalPath(),
+    metavar="PATH",
+    help="A __cluster_metadata-0, if none of the log directories has it.",
+)
+@click.option("--cluster-id", help="The cluster id that the directories must have.")
+@click.option("--node-id", type=int, help="The broker's node.id.")
+@click.option(
+    "--server-properties",
+    type=LocalPath(),
+    metavar="FILE",
+    help="The broker's server.properties.",
+)
+@click.option(
+    "--read-rate",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="BYTES",
+    help="Bytes a second that the broker reads; default: the rate of this command.",
+)
+@click.option(
+    "--skip-cleaner",
+    is_flag=True,
+    help="Do not read compacted logs for batches that stop the log cleaner.",
+)
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Number of logs that are loaded at the same time.",
+)
+@format_options
+def command(
+    paths: tuple[Path, ...],
+    cluster: Path | None,
+    cluster_id: str | None,
+    node_id: int | None,
+    server_properties: Path | None,
+    read_rate: float | None,
+    skip_cleaner: bool,
+    threads: int,
+    form: str | None,
+    no_color: bool,
+) -> None:
+    """Print what a broker does to its log directories when it starts on them.
+
+    LOGDIR... are all log directories of the broker, which is not running. Nothing in
+    them is changed: each log is loaded as a broker loads it, and the changes are made
+    to temporary files.
+
+    A row is for the directory of one partition. Its state is clean (no segment is read
+    through), recover (some are), stray (the cluster does not assign the partition to
+    this broker; the directory is renamed), future (the target of a move), deleted (the
+    directory is removed) or offline (the log cannot be loaded, or its log directory
+    fails). Cut bytes are truncated or deleted; records lost are the readable ones among
+    them. JSON also has the log directories: their ids, the space that the start needs,
+    and the files that may be removed before.
+
+    The exit code is 1 if the broker does not start, if records are lost, if a partition
+    becomes a stray or is offline, if a batch would stop the log cleaner, or if there is
+    not enough space.
+    """
+    from kafkalog.startup.broker_start import preflight
+
+    report = preflight(
+        paths,
+        cluster=cluster,
+        cluster_id=cluster_id,
+        node_id=node_id,
+        broker=read_broker(server_properties),
+        read_rate=read_rate,
+        check_cleaner=not skip_cleaner,
+        threads=threads,
+    )
+    _show(report, command_output.chosen_format(form), no_color=no_color)
+    if not report.ok:
+        click.get_current_context().exit(Exit.DAMAGE)
+
+
+def _show(report: StartReport, form: str, *, no_color: bool) -> None:
+    """Print the partitions: as JSON with the rest, or as rows and a summary."""
+    if form == "json":
+        text = json.dumps(report.as_dict(), ensure_ascii=False)
+        on_terminal = sys.stdout.isatty()
+        command_output.emit(f"{terminal.escape_json(text) if on_terminal else text}\n")
+        return
+    if report.partitions or form != "table":
+        rows = (partition.as_dict() for partition in report.partitions)
+        command_output.print_rows(rows, FIELDS, form, no_color=no_color)
+    if form == "table":
+        for line in _summary(report):
+            command_output.emit(f"{terminal.escape(line)}\n")
+
+
+def _summary(report: StartReport) -> Iterator[str]:
+    """Yield the lines after a table."""
+    for each in report.directories:
+        for note in each.notes:
+            yield f"{each.directory}: {note}"
+        if each.seconds:
+            yield f"{each.directory}: about {each.seconds:.1f} seconds of reading"
+        if each.bytes_freeable:
+            yield f"{each.directory}: {each.bytes_freeable:,} bytes can be freed before"
+    for stop in report.stops:
+        yield f"the broker does not start: {stop}"
+    yield str(report)

@@ -1,0 +1,1 @@
+"""Prediction of what a broker does to its log directories when it starts."""

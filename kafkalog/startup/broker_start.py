@@ -1,0 +1,516 @@
+"""`preflight`: what a broker's start on its log directories would do.
+
+1. The metadata log is loaded, as the controller loads it after every start. It has the
+   cluster's partitions and the settings of topics.
+2. Each log is loaded on a `RehearsalDisk`, with the settings of its topic.
+3. Logs that the cluster does not assign to the broker are strays. Future logs that the
+   cluster has accepted become current logs.
+
+Nothing in the log directories is changed. Temporary files have rebuilt indexes and the
+content of the metadata log; no other ``.log`` is copied, unless it must be split.
+
+Source: ``KafkaRaftServer.scala``, ``LogManager.scala``,
+``BrokerMetadataPublisher.initializeManagers``, ``KafkaRaftLog.createLog``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from kafkalog.config import BrokerConfig, LogConfig
+from kafkalog.errors import ConfigError, KafkaLogError
+from kafkalog.log.cluster_metadata import METADATA_PARTITION
+from kafkalog.log.recovery.log_loading import check_log
+from kafkalog.log.topic_settings import PartitionSettings, TopicSettings
+from kafkalog.manager.cluster_image import ClusterImage
+from kafkalog.manager.identity import Owner
+from kafkalog.startup.found_directories import (
+    FoundDirectory,
+    check_owner,
+    find_directories,
+)
+from kafkalog.startup.log_rehearsal import (
+    CheckpointedOffsets,
+    LogRehearsal,
+    LogStartError,
+    describe_error,
+    rehearse,
+)
+from kafkalog.startup.start_report import (
+    DirectoryStart,
+    FreeableKind,
+    PartitionStart,
+    StartReport,
+    StartState,
+)
+from kafkalog.storage.file_names import META_PROPERTIES, METADATA_TOPIC, PartitionDir
+from kafkalog.storage.location import AnyPath
+
+NO_CLUSTER: Final = (
+    "strays are unknown without the cluster's metadata: no readable "
+    f"{METADATA_PARTITION} was found, and none was passed"
+)
+
+
+def preflight(
+    paths: AnyPath | Iterable[AnyPath],
+    *,
+    cluster: ClusterImage | AnyPath | None = None,
+    cluster_id: str | None = None,
+    node_id: int | None = None,
+    broker: BrokerConfig | None = None,
+    read_rate: float | None = None,
+    check_cleaner: bool = True,
+    threads: int = 1,
+) -> StartReport:
+    """Return what a broker does to its log directories when it starts on them.
+
+    Nothing in the directories is changed. Each log is loaded by the code that
+    `LogManager` runs, and all changes are made to temporary files. The segments that a
+    broker reads are read, and nothing else, except by `check_cleaner`.
+
+    Parameters
+    ----------
+    paths : path, or iterable of paths
+        The log directories of the broker, all of ``log.dirs``.
+    cluster : ClusterImage or path, optional
+        The partitions of the cluster, or the path of a ``__cluster_metadata-0``. By
+        default the one in the log directories is read.
+    cluster_id : str, optional
+        The id of the cluster that the directories must have.
+    node_id : int, optional
+        The id of the broker; by default that in ``meta.properties``.
+    broker : BrokerConfig, optional
+        The settings of ``server.properties``; by default Kafka's defaults.
+    read_rate : float, optional
+        The bytes a second that the broker will read. By default the rate of this call.
+    check_cleaner : bool
+        Whether the cleanable part of compacted logs is read for batches that would stop
+        the log cleaner.
+    threads : int
+        Number of logs that are loaded at the same time.
+
+    Returns
+    -------
+    StartReport
+        The report, with an entry for each log directory and each partition's directory.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such directory.
+    NotALogDirectoryError
+        If a path is not a log directory.
+    ConfigError
+        If there is no path, or one twice; or if `read_rate` is not above 0.
+
+    Examples
+    --------
+    >>> import tempfile, kafkalog
+    >>> with tempfile.TemporaryDirectory() as root:
+    ...     log = kafkalog.open(f"{root}/orders-0", "a")
+    ...     _ = log.append_records({"value": [b"one", b"two"]})
+    ...     log.abandon()
+    ...     report = kafkalog.preflight(root)
+    >>> [start] = report.partitions
+    >>> str(start.state), start.log_end_offset, start.records_lost
+    ('recover', 2, 0)
+    """
+    if read_rate is not None and not read_rate > 0:
+        raise ConfigError(f"read rate {read_rate}, expected one above 0")
+    directories = find_directories(paths)
+    with ExitStack() as stack:
+        start = _BrokerStart(
+            directories,
+            Owner(cluster, cluster_id, node_id),
+            broker,
+            check_cleaner=check_cleaner,
+        )
+        start.load(stack, threads)
+    return start.report(read_rate)
+
+
+@dataclass(slots=True)
+class _LoadedLog:
+    """The facts of a log that was loaded, or the error that prevents it.
+
+    `read_seconds` is the time that loading took. `accepted` states that the cluster has
+    recorded the log in its directory.
+    """
+
+    found: FoundDirectory
+    name: PartitionDir
+    start: PartitionStart
+    topic_id: str | None = None
+    read_seconds: float = 0.0
+    accepted: bool = False
+    removed: list[Path] = field(default_factory=list)
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Topic and partition."""
+        return self.name.topic, self.name.partition
+
+    def note(self, *notes: str, **changes: Any) -> None:
+        """Add notes to the partition, and change attributes."""
+        self.start = replace(
+            self.start, notes=(*self.start.notes, *notes), **changes
+        )
+
+
+class _BrokerStart:
+    """The start of a broker on its log directories."""
+
+    def __init__(
+        self,
+        directories: Sequence[FoundDirectory],
+        owner: Owner,
+        broker: BrokerConfig | None,
+        *,
+        check_cleaner: bool,
+    ) -> None:
+        self._directories = directories
+        self._owner = owner
+        self._passed_broker = broker
+        self._broker = BrokerConfig() if broker is None else broker
+        self._check_cleaner = check_cleaner
+        self._settings = TopicSettings([each.path for each in directories], *3 * [None])
+        self._logs: list[_LoadedLog] = []
+        self._stops: list[str] = []
+
+    def load(self, stack: ExitStack, threads: int) -> None:
+        """Load all logs; `stack` removes the temporary files."""
+        self._stops += check_owner(self._directories, self._owner)
+        for found in self._directories:
+            self._stops += found.stops
+        self._load_metadata(stack)
+        self._read_cluster()
+        listed = [
+            (found, name, path)
+            for found in self._directories
+            for name, path in found.partitions
+            if name.topic != METADATA_TOPIC
+        ]
+        with ThreadPoolExecutor(threads, "kafkalog-preflight") as pool:
+            self._logs += pool.map(lambda each: self._load_log(*each), listed)
+        self._find_duplicates()
+        self._place_futures()
+        self._take_offline()
+
+    # The cluster
+
+    def _load_metadata(self, stack: ExitStack) -> None:
+        """Load the metadata log, which a controller recovers at every start."""
+        for found in self._directories:
+            for name, path in found.partitions:
+                if name.topic != METADATA_TOPIC:
+                    continue
+                config = self._settings.of(METADATA_TOPIC).config
+                offsets = CheckpointedOffsets(clean=False)
+                loaded = _LoadedLog(found, name, _unread(name, path))
+                self._logs.append(loaded)
+                try:
+                    rehearsal = stack.enter_context(
+                        rehearse(path, offsets, config, self._broker)
+                    )
+                except LogStartError as error:
+                    self._fail(loaded, error)
+                    self._stops.append(f"the metadata log cannot be loaded: {error}")
+                    continue
+                self._describe(loaded, rehearsal, config)
+                for file in rehearsal.copy.iterdir():
+                    if file.is_file() and not file.is_symlink():
+                        rehearsal.disk.copy_content(file)
+                self._use_metadata(found, rehearsal.copy)
+
+    def _use_metadata(self, found: FoundDirectory, copy: Path) -> None:
+        """Read the settings and partitions of the cluster from a recovered copy."""
+        ids = found.path / META_PROPERTIES
+        if ids.is_file():
+            (copy.parent / META_PROPERTIES).write_bytes(ids.read_bytes())
+        self._settings = TopicSettings(
+            [copy.parent], None, None, self._passed_broker
+        )
+        if self._owner.cluster is None:
+            self._owner.cluster = copy
+
+    def _read_cluster(self) -> None:
+        """Read the partitions that the cluster assigns to this broker."""
+        identities = {
+            found.path: found.identity
+            for found in self._directories
+            if found.identity is not None
+        }
+        for identity in identities.values():
+            if self._owner.node_id is None:
+                self._owner.node_id = identity.node_id
+        cluster = self._owner.cluster
+        if cluster is None or self._owner.node_id is None:
+            self._owner.cluster = None
+            self._note_all(NO_CLUSTER)
+        elif not isinstance(cluster, ClusterImage):
+            try:
+                self._owner.cluster = ClusterImage.read(cluster)
+            except (KafkaLogError, OSError) as error:
+                self._owner.cluster = None
+                self._note_all(f"{NO_CLUSTER}: {describe_error(error)}")
+
+    def _note_all(self, note: str) -> None:
+        for found in self._directories:
+            found.notes.append(note)
+
+    # One log
+
+    def _load_log(
+        self, found: FoundDirectory, name: PartitionDir, path: Path
+    ) -> _LoadedLog:
+        loaded = _LoadedLog(found, name, _unread(name, path))
+        try:
+            topic_id = check_log(path)
+        except (KafkaLogError, OSError) as error:
+            self._fail(loaded, LogStartError.of(error, path, path))
+            return loaded
+        if name.state == "delete":
+            loaded.removed.append(path)
+            loaded.note(
+                "removed after file.delete.delay.ms", state=StartState.DELETED
+            )
+            return loaded
+        settings = self._settings.of(name.topic, topic_id)
+        offsets = found.offsets_of(loaded.key)
+        try:
+            with rehearse(path, offsets, settings.config, self._broker) as rehearsal:
+                self._describe(loaded, rehearsal, settings.config)
+                self._judge(loaded, rehearsal)
+                is_current = loaded.start.state in (
+                    StartState.CLEAN,
+                    StartState.RECOVER,
+                )
+                if is_current and self._is_compacted(settings):
+                    error_text = rehearsal.find_cleaner_error(
+                        offsets.cleaned_to, self._broker
+                    )
+                    if error_text is not None:
+                        loaded.note(cleaner_error=error_text)
+        except LogStartError as error:
+            self._fail(loaded, error)
+        return loaded
+
+    def _is_compacted(self, settings: PartitionSettings) -> bool:
+        return (
+            self._check_cleaner
+            and self._broker.log_cleaner_enable
+            and settings.config.compact
+        )
+
+    def _fail(self, loaded: _LoadedLog, error: LogStartError) -> None:
+        """Note the error of a log, which takes its directory or the broker down."""
+        path = loaded.start.directory
+        loaded.note(f"cannot be loaded: {error}", state=StartState.OFFLINE)
+        if error.is_disk:
+            loaded.found.failures.append(str(error))
+        else:
+            self._stops.append(f"{path} cannot be loaded: {error}")
+
+    def _describe(
+        self, loaded: _LoadedLog, rehearsal: LogRehearsal, config: LogConfig
+    ) -> None:
+        """Set what loading reads, cuts and writes."""
+        losses, read = rehearsal.count_losses(), rehearsal.read
+        loaded.read_seconds = rehearsal.seconds if read else 0.0
+        loaded.topic_id = rehearsal.log.topic_id
+        loaded.removed += [
+            Path(loaded.start.directory, name)
+            for name in rehearsal.report.removed
+            if name.endswith((".deleted", ".cleaned", ".swap"))
+        ]
+        indexes = 2 * config.segment_index_bytes + config.initial_file_size
+        loaded.note(
+            *rehearsal.notes(losses),
+            state=StartState.RECOVER if read else StartState.CLEAN,
+            segments_to_read=len({base for base, _ in read}),
+            bytes_to_read=sum(size for _, size in read),
+            cut_from_offset=losses.first_offset,
+            bytes_cut=losses.size,
+            records_lost=losses.records,
+            segments_dropped=losses.segments,
+            bytes_trailing=losses.trailing,
+            log_start_offset=rehearsal.log.log_start_offset,
+            log_end_offset=rehearsal.log.log_end_offset,
+            bytes_to_write=rehearsal.bytes_written,
+            bytes_needed=rehearsal.bytes_added + indexes,
+        )
+
+    def _judge(self, loaded: _LoadedLog, rehearsal: LogRehearsal) -> None:
+        """Set the state of a log that is a stray, or the target of a move."""
+        log, name = rehearsal.log, loaded.name
+        is_stray = self._owner.strays_or(None)
+        if name.state == "stray":
+            loaded.note("a stray already: kept as it is", state=StartState.STRAY)
+        elif is_stray is not None and is_stray(log):
+            loaded.note(self._why_stray(loaded), state=StartState.STRAY)
+        elif name.state == "future":
+            loaded.accepted = self._owner.is_accepted_in(log, loaded.found.identity)
+            loaded.note(state=StartState.FUTURE)
+
+    def _why_stray(self, loaded: _LoadedLog) -> str:
+        name, topic_id, node_id = loaded.name, loaded.topic_id, self._owner.node_id
+        renamed = f"renamed to {name.topic}-{name.partition}.<32 hex>-stray"
+        if topic_id is None:
+            return f"{renamed}: it has no topic id"
+        image = self._owner.cluster
+        assert isinstance(image, ClusterImage)
+        replicas = image.partitions.get((topic_id, name.partition))
+        if replicas is None:
+            return f"{renamed}: the cluster has no partition of topic id {topic_id}"
+        brokers = ", ".join(map(str, replicas.brokers))
+        return f"{renamed}: its replicas are on {brokers}, not on node {node_id}"
+
+    # All logs
+
+    def _by_key(self, *states: StartState) -> dict[tuple[str, int], list[_LoadedLog]]:
+        found: dict[tuple[str, int], list[_LoadedLog]] = {}
+        for loaded in self._logs:
+            if loaded.start.state in states:
+                found.setdefault(loaded.key, []).append(loaded)
+        return found
+
+    def _find_duplicates(self) -> None:
+        """Note the partitions with two current or two future logs."""
+        current = self._by_key(StartState.CLEAN, StartState.RECOVER)
+        for logs in (*current.values(), *self._by_key(StartState.FUTURE).values()):
+            if len(logs) > 1:
+                both = " and ".join(each.start.directory for each in logs)
+                stop = f"two directories of one partition: {both}"
+                self._stops.append(stop)
+                for loaded in logs:
+                    loaded.note(stop)
+
+    def _place_futures(self) -> None:
+        """Note what becomes of the targets of moves.
+
+        One that the cluster has accepted replaces the current log of the same topic.
+        """
+        current = self._by_key(StartState.CLEAN, StartState.RECOVER)
+        for key, futures in self._by_key(StartState.FUTURE).items():
+            logs = [
+                log for log in current.get(key, []) if log.topic_id is not None
+            ]
+            for future in futures:
+                if future.accepted:
+                    future.note("promoted: becomes the current log of the partition")
+                    for log in logs:
+                        log.note(
+                            f"replaced by {future.start.directory}, and removed after "
+                            "file.delete.delay.ms",
+                            state=StartState.DELETED,
+                        )
+                elif logs:
+                    ends = logs[0].start.log_end_offset, future.start.log_end_offset
+                    behind = max(0, (ends[0] or 0) - (ends[1] or 0))
+                    future.note(f"kept: the move goes on, {behind} offsets behind")
+                else:
+                    future.note("kept: there is no current log to copy from")
+
+    def _take_offline(self) -> None:
+        """Set the state of all logs in directories that fail."""
+        for loaded in self._logs:
+            if loaded.found.failures and loaded.start.state != StartState.OFFLINE:
+                loaded.note("its log directory fails", state=StartState.OFFLINE)
+        failed = [found for found in self._directories if found.failures]
+        if len(failed) == len(self._directories):
+            self._stops.append("all log directories fail")
+        else:
+            self._stops += [
+                f"the log directory with {METADATA_PARTITION} fails: {found.path}"
+                for found in failed
+                if (found.path / METADATA_PARTITION).exists()
+            ]
+
+    # The report
+
+    def report(self, read_rate: float | None) -> StartReport:
+        """Return the report; without a rate, the measured one is used."""
+        read = sum(loaded.start.bytes_to_read for loaded in self._logs)
+        seconds = sum(loaded.read_seconds for loaded in self._logs)
+        rate = read / seconds if read_rate is None and read else read_rate
+        for loaded in self._logs:
+            if rate is not None:
+                loaded.note(seconds=loaded.start.bytes_to_read / rate)
+            for path in loaded.removed:
+                loaded.found.add_freeable(path, _kind_of(path))
+            if loaded.name.state == "stray":
+                path = Path(loaded.start.directory)
+                loaded.found.add_freeable(path, FreeableKind.STRAY)
+        directories = tuple(map(self._directory, self._directories))
+        return StartReport(
+            directories=directories,
+            partitions=tuple(
+                loaded.start
+                for loaded in sorted(self._logs, key=lambda each: each.start.directory)
+            ),
+            stops=tuple(dict.fromkeys(self._stops)),
+            bytes_free=_total_free(self._directories),
+            bytes_needed=sum(each.bytes_needed for each in directories),
+            read_rate=rate,
+        )
+
+    def _directory(self, found: FoundDirectory) -> DirectoryStart:
+        starts = [loaded.start for loaded in self._logs if loaded.found is found]
+        times = [each.seconds for each in starts if each.seconds is not None]
+        threads = self._broker.num_recovery_threads_per_data_dir
+        order = list(FreeableKind)
+        freeable = sorted(
+            found.freeable, key=lambda each: (order.index(each.kind), each.path)
+        )
+        identity = found.identity
+        to_write = sum(each.bytes_to_write for each in starts)
+        notes = [f"fails: {failure}" for failure in found.failures] + found.notes
+        if to_write > found.bytes_free:
+            notes.append(
+                f"{to_write} bytes to write, expected at most {found.bytes_free} free"
+            )
+        return DirectoryStart(
+            directory=str(found.path),
+            online=not found.failures,
+            clean_shutdown=found.clean,
+            cluster_id=None if identity is None else identity.cluster_id,
+            node_id=None if identity is None else identity.node_id,
+            directory_id=None if identity is None else identity.directory_id,
+            bytes_free=found.bytes_free,
+            bytes_to_write=to_write,
+            bytes_needed=sum(each.bytes_needed for each in starts),
+            bytes_freeable=sum(each.bytes for each in freeable),
+            seconds=sum(times) / threads if times else None,
+            freeable=tuple(freeable),
+            notes=tuple(notes),
+        )
+
+
+def _unread(name: PartitionDir, path: Path) -> PartitionStart:
+    return PartitionStart(
+        topic=name.topic,
+        partition=name.partition,
+        directory=str(path),
+        state=StartState.OFFLINE,
+    )
+
+
+def _kind_of(path: Path) -> FreeableKind:
+    if path.name.endswith("-delete"):
+        return FreeableKind.DELETED_PARTITION
+    if path.name.endswith(".deleted"):
+        return FreeableKind.DELETED_FILE
+    return FreeableKind.UNFINISHED
+
+
+def _total_free(directories: Sequence[FoundDirectory]) -> int:
+    """Return the bytes that are available on the file systems of directories."""
+    free = {os.stat(found.path).st_dev: found.bytes_free for found in directories}
+    return sum(free.values())

@@ -1,0 +1,168 @@
+"""The log directories of a broker before its start: ids, checkpoints, space.
+
+Source: ``KafkaRaftServer.initializeLogDirs``, ``LogManager.loadLogs``,
+``CheckpointFileWithFailureHandler.java``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from kafkalog.errors import (
+    LogStateError,
+    NotALogDirectoryError,
+    UnsupportedFormatError,
+)
+from kafkalog.formats.properties import MetaProperties
+from kafkalog.log.cluster_metadata import METADATA_PARTITION
+from kafkalog.log.ownership import Name
+from kafkalog.log.runtime import DISK_FAILURES
+from kafkalog.manager.found_logs import REMOTE_INDEXES, distinct_directories
+from kafkalog.manager.identity import Owner, check_identities, read_identity
+from kafkalog.startup.log_rehearsal import CheckpointedOffsets, describe_error
+from kafkalog.startup.start_report import Freeable, FreeableKind
+from kafkalog.storage.checkpoint_file import (
+    CLEANED_TO,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    Offsets,
+    read_offsets,
+)
+from kafkalog.storage.file_names import (
+    CLEAN_SHUTDOWN,
+    META_PROPERTIES,
+    PartitionDir,
+    parse_partition_dir,
+)
+from kafkalog.storage.location import AnyPath
+from kafkalog.storage.log_directory import is_log_directory
+
+CHECKPOINTS: Final = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEANED_TO)
+BLOCK_BYTES: Final = 512
+"""Unit of ``st_blocks``."""
+
+
+@dataclass(slots=True)
+class FoundDirectory:
+    """A log directory, and what was found in it.
+
+    `failures` take the directory offline; `stops` keep the broker from starting.
+    """
+
+    path: Path
+    identity: MetaProperties | None = None
+    clean: bool = False
+    checkpoints: dict[str, Offsets] = field(default_factory=dict)
+    partitions: list[tuple[PartitionDir, Path]] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    stops: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    freeable: list[Freeable] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, path: Path) -> FoundDirectory:
+        """Read the names and small files of a directory."""
+        found = cls(path, clean=(path / CLEAN_SHUTDOWN).exists())
+        try:
+            found.identity = read_identity(path)
+            found._check_identity()
+            for each in sorted(path.iterdir()):
+                found._add(each)
+        except (*DISK_FAILURES, UnsupportedFormatError) as error:
+            found.failures.append(describe_error(error))
+        for name in CHECKPOINTS:
+            try:
+                found.checkpoints[name] = read_offsets(path, name)
+            except DISK_FAILURES as error:
+                found.checkpoints[name] = {}
+                found.failures.append(describe_error(error))
+        return found
+
+    def _check_identity(self) -> None:
+        """Note the ids without which a broker does not start."""
+        file = self.path / META_PROPERTIES
+        if self.identity is None:
+            self.stops.append(f"no {META_PROPERTIES}, expected one: {file}")
+            return
+        if self.identity.node_id is None:
+            self.stops.append(f"no node.id, expected one: {file}")
+        if self.identity.cluster_id is None:
+            self.stops.append(f"no cluster.id, expected one: {file}")
+        if self.identity.directory_id is None:
+            self.notes.append("gets a new directory.id")
+
+    def _add(self, path: Path) -> None:
+        if not path.is_dir() or path.name == REMOTE_INDEXES:
+            return
+        name = parse_partition_dir(path.name)
+        if name is None:
+            self.stops.append(f"directory name, expected <topic>-<partition>: {path}")
+        else:
+            self.partitions.append((name, path))
+
+    def offsets_of(self, name: Name) -> CheckpointedOffsets:
+        """Return the checkpointed offsets of a partition."""
+        return CheckpointedOffsets(
+            clean=self.clean,
+            log_start_offset=self.checkpoints[LOG_STARTS].get(name, 0),
+            recovery_point=self.checkpoints[RECOVERY_POINTS].get(name, 0),
+            cleaned_to=self.checkpoints[CLEANED_TO].get(name),
+        )
+
+    @property
+    def bytes_free(self) -> int:
+        """Bytes that are available to an unprivileged user on the file system."""
+        status = os.statvfs(self.path)
+        return status.f_bavail * status.f_frsize
+
+    def add_freeable(self, path: Path, kind: FreeableKind) -> None:
+        """Add a file or a directory that can be removed."""
+        files = path.iterdir() if path.is_dir() else [path]
+        size = sum(_bytes_on_disk(file) for file in files)
+        self.freeable.append(Freeable(str(path), size, kind))
+
+
+def _bytes_on_disk(path: Path) -> int:
+    """Return the bytes that a file occupies, which are fewer for a file with holes."""
+    return path.lstat().st_blocks * BLOCK_BYTES
+
+
+def find_directories(paths: AnyPath | Iterable[AnyPath]) -> list[FoundDirectory]:
+    """Return the log directories at paths.
+
+    Raises `FileNotFoundError`, `NotADirectoryError`, and `NotALogDirectoryError`.
+    """
+    found = []
+    for path in distinct_directories(paths):
+        if not is_log_directory(path):  # raises if there is no directory
+            raise NotALogDirectoryError(f"not a log directory: {path}")
+        found.append(FoundDirectory.read(path))
+    return found
+
+
+def check_owner(directories: Sequence[FoundDirectory], owner: Owner) -> Iterator[str]:
+    """Yield the reasons for which directories cannot belong to one broker.
+
+    Source: ``MetaPropertiesEnsemble.verify``.
+    """
+    accepted: dict[Path, MetaProperties] = {}
+    for found in directories:
+        if found.identity is None:
+            continue
+        tried = {**accepted, found.path: found.identity}
+        try:
+            check_identities(tried, owner.cluster_id, owner.node_id)
+            accepted = tried
+        except LogStateError as error:
+            yield str(error)
+    with_metadata = [
+        each.path for each in directories if (each.path / METADATA_PARTITION).exists()
+    ]
+    if len(with_metadata) > 1:
+        listed = " and ".join(map(str, with_metadata))
+        yield f"{METADATA_PARTITION} in two directories: {listed}"

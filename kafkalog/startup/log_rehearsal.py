@@ -1,0 +1,285 @@
+"""Loading of one log as a broker loads it, without changing it.
+
+`load_log` loads stand-ins of the log's files on a `RehearsalDisk`. Its report states
+what was read, cut and deleted. The records that this loses are counted in the
+originals. Compaction is tried in the same way: its output is discarded.
+
+Source: ``LogManager.loadLog``, ``LogLoader.java``, ``Cleaner.java``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from kafkalog.cleaner.log_cleaner import LogCleaner
+from kafkalog.cleaner.offline_compaction import locating_errors
+from kafkalog.config import BrokerConfig, LogConfig
+from kafkalog.errors import KafkaLogError, LogCleaningAbortedError
+from kafkalog.log.clock import IdleScheduler
+from kafkalog.log.recovery.log_loading import load_log
+from kafkalog.log.recovery.recovery_report import RecoveredSegment, RecoveryReport
+from kafkalog.log.runtime import DISK_FAILURES
+from kafkalog.log.writable_log import WritableLog
+from kafkalog.startup.rehearsal_disk import Original, RehearsalDisk
+from kafkalog.storage.checkpoint_file import CLEANED_TO, LEADER_EPOCHS, write_offsets
+from kafkalog.storage.file_names import PARTITION_METADATA, file_name
+from kafkalog.verification.recovery_effects import contents_from, framed_end
+
+READ_BY_PATH: Final = (PARTITION_METADATA, LEADER_EPOCHS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointedOffsets:
+    """The offsets of a log in the checkpoints of its log directory.
+
+    `clean` is whether the last shutdown was clean. `cleaned_to` is None if the log was
+    never compacted.
+    """
+
+    clean: bool
+    log_start_offset: int = 0
+    recovery_point: int = 0
+    cleaned_to: int | None = None
+
+
+@dataclass(slots=True)
+class LossCount:
+    """What recovery cuts, deletes or hides of a log, and the reasons."""
+
+    first_offset: int | None = None
+    size: int = 0
+    records: int = 0
+    segments: int = 0
+    trailing: int = 0
+
+    def add(self, first_offset: int, size: int, records: int) -> None:
+        """Add bytes and records from an offset on."""
+        known = self.first_offset
+        self.first_offset = first_offset if known is None else min(known, first_offset)
+        self.size += size
+        self.records += records
+
+
+class LogRehearsal:
+    """A log that was loaded on a disk of its own.
+
+    `directory` is the log's, `log` is open in a temporary directory. `seconds` is the
+    time that loading took.
+    """
+
+    def __init__(
+        self, directory: Path, log: WritableLog, disk: RehearsalDisk, seconds: float
+    ) -> None:
+        self.directory = directory
+        self.log = log
+        self.disk = disk
+        self.seconds = seconds
+        self.copy = Path(str(log.path))
+
+    @property
+    def report(self) -> RecoveryReport:
+        """What loading found and did."""
+        return self.log.report
+
+    @property
+    def read(self) -> list[tuple[int, int]]:
+        """The base offsets of the segments that were read through, with the bytes."""
+        recovered = [(each.base_offset, each.bytes_read) for each in self._recovered]
+        return [*recovered, *((base, size) for base, size in self.report.replayed)]
+
+    @property
+    def bytes_added(self) -> int:
+        """Bytes by which the files are larger than before."""
+        return self.disk.added_bytes(self.copy)
+
+    @property
+    def bytes_written(self) -> int:
+        """Bytes that loading has written, without the unused parts of indexes."""
+        return self.disk.bytes_written
+
+    @property
+    def _recovered(self) -> list[RecoveredSegment]:
+        return self.report.recovered
+
+    def count_losses(self) -> LossCount:
+        """Count the records that are lost."""
+        losses, report = LossCount(), self.report
+        for segment in self._recovered:
+            if segment.bytes_cut:
+                is_emptied = segment.end_offset == segment.base_offset
+                position = 0 if is_emptied else segment.bytes_read
+                records = self._records(segment.base_offset, position)
+                losses.add(segment.end_offset, segment.bytes_cut, records)
+        for base in report.dropped:
+            original = self._original(base)
+            size = 0 if original is None else original.size
+            losses.segments += 1
+            losses.add(base, size, self._records(base, 0))
+        self._count_hidden(losses)
+        return losses
+
+    def _count_hidden(self, losses: LossCount) -> None:
+        """Count what is after the end of a last segment that is not recovered."""
+        base = self.log.growing_segments[-1].base_offset
+        original = self._original(base)
+        if original is None or any(base == each.base_offset for each in self._recovered):
+            return
+        end = framed_end(original.path, base)
+        losses.trailing = original.size - end.position
+        records = self._records(base, end.position) if losses.trailing else 0
+        if records:
+            losses.add(end.offset, 0, records)
+
+    def _records(self, base: int, position: int) -> int:
+        original = self._original(base)
+        if original is None:
+            return 0
+        return contents_from(original.path, base, position).records
+
+    def _original(self, base: int) -> Original | None:
+        """Return the original of a ``.log``, which may be marked as deleted by now."""
+        name = file_name(base, "log")
+        for path in (self.copy / name, self.copy / f"{name}.deleted"):
+            if path.is_file():
+                return self.disk.original_of(path)
+        return None
+
+    def notes(self, losses: LossCount) -> Iterator[str]:
+        """Yield what recovery does to the files of the log."""
+        report = self.report
+        for name in report.removed:
+            yield f"{name}: removed"
+        for name in report.renamed:
+            yield f"{name}: renamed, its compaction or split was complete"
+        for base in report.split:
+            yield f"{file_name(base, 'log')}: split, its offsets are too far apart"
+        for segment in self._recovered:
+            name = file_name(segment.base_offset, "log")
+            if segment.why != "unflushed":
+                yield f"{name}: read to rebuild its indexes: {segment.why}"
+            if segment.bytes_cut:
+                is_emptied = segment.end_offset == segment.base_offset
+                position = 0 if is_emptied else segment.bytes_read
+                reason = segment.damage or "the last batch is incomplete"
+                yield (
+                    f"{name}: cut at byte {position}, offset {segment.end_offset}: "
+                    f"{reason}"
+                )
+        if report.dropped:
+            first, count = report.dropped[0], len(report.dropped)
+            text = f"{count} segments" if count > 1 else "1 segment"
+            yield f"{text} from offset {first} on: deleted as a whole"
+        recovered = {each.base_offset for each in self._recovered}
+        replayed = {base for base, _ in report.replayed} - recovered
+        if replayed:
+            count = len(replayed)
+            text = f"{count} segments are" if count > 1 else "1 segment is"
+            yield f"{text} read for the state of producers: no snapshot covers them"
+        if losses.trailing:
+            name = file_name(self.log.growing_segments[-1].base_offset, "log")
+            yield (
+                f"{name}: {losses.trailing} bytes after the last batch stay, as the "
+                f"last shutdown was clean; the broker appends after them at offset "
+                f"{self.log.log_end_offset}, and cannot read what it appends"
+            )
+
+    def find_cleaner_error(
+        self, cleaned_to: int | None, broker: BrokerConfig
+    ) -> str | None:
+        """Compact the log without output; return the error that stops it, if any.
+
+        All records up to the log end are compacted, as once they are replicated. The
+        log cannot be read afterwards.
+        """
+        log, disk = self.log, self.disk
+        name = log.topic, log.partition
+        if cleaned_to is not None:
+            write_offsets(self.copy.parent, CLEANED_TO, {name: cleaned_to}, disk)
+        log.update_high_watermark(log.log_end_offset)
+        disk.discards_records = True
+        try:
+            with (
+                locating_errors(self.directory, self.copy),
+                LogCleaner(
+                    {name: log},
+                    dedupe_buffer_size=broker.log_cleaner_dedupe_buffer_size,
+                    load_factor=broker.log_cleaner_io_buffer_load_factor,
+                    io_buffer_size=broker.log_cleaner_io_buffer_size,
+                    threads=broker.log_cleaner_threads,
+                ) as cleaner,
+            ):
+                cleaner.clean(*name)
+        except LogCleaningAbortedError:  # a segment is split, and the round repeated
+            return None
+        except (KafkaLogError, OSError) as error:
+            return self.describe(error)
+        return None
+
+    def describe(self, error: Exception) -> str:
+        """Return the message of an error, about the log instead of its stand-ins."""
+        return describe_error(error).replace(str(self.copy), str(self.directory))
+
+
+class LogStartError(Exception):
+    """A log cannot be loaded; `is_disk` states whether only its directory fails."""
+
+    def __init__(self, message: str, *, is_disk: bool) -> None:
+        super().__init__(message)
+        self.is_disk = is_disk
+
+    @classmethod
+    def of(cls, error: Exception, copy: Path, directory: Path) -> LogStartError:
+        """Return the error for one about the files of a copy of the directory."""
+        message = describe_error(error).replace(str(copy), str(directory))
+        return cls(message, is_disk=isinstance(error, DISK_FAILURES))
+
+
+def describe_error(error: Exception) -> str:
+    """Return the message of an error."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.strerror}: {error.filename}"
+    return str(error) or type(error).__name__
+
+
+@contextmanager
+def rehearse(
+    directory: Path,
+    offsets: CheckpointedOffsets,
+    config: LogConfig,
+    broker: BrokerConfig,
+) -> Iterator[LogRehearsal]:
+    """Load the log in a directory on a disk of its own, which is removed afterwards.
+
+    Raises `LogStartError`.
+    """
+    with TemporaryDirectory(prefix="kafkalog-preflight-") as root:
+        copy, disk = Path(root).resolve() / directory.name, RehearsalDisk()
+        disk.stand_in(directory, copy)
+        for name in READ_BY_PATH:
+            if (copy / name).is_file():
+                disk.copy_content(copy / name)
+        began = time.perf_counter()
+        try:
+            log = load_log(
+                copy,
+                config,
+                broker=broker,
+                log_start_offset=offsets.log_start_offset,
+                recovery_point=offsets.recovery_point,
+                clean=offsets.clean,
+                scheduler=IdleScheduler(),
+                disk=disk,
+            )
+        except Exception as error:
+            raise LogStartError.of(error, copy, directory) from error
+        seconds = time.perf_counter() - began
+        try:
+            yield LogRehearsal(directory, log, disk, seconds)
+        finally:
+            log.abandon()

@@ -1,0 +1,208 @@
+"""A disk that keeps all changes to a log in a temporary directory.
+
+A log is loaded there as a broker loads it, and the log itself is only read:
+
+    original    00000000000000000000.log    512 MB, opened for reading
+    stand-in    00000000000000000000.log    a hole of 512 MB, with the same time
+
+A stand-in is an empty file of the original's size. Reads return the original's bytes,
+up to where the stand-in was truncated; after that they return zeros. Before the first
+write, the bytes that are left are copied to the stand-in. Recovery writes only indexes
+and snapshots, so no ``.log`` is copied, unless a segment must be split.
+
+A stand-in is known by its inode, so it may be renamed.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog.storage.durable_file import Disk, DurableFile, Path_, Write
+
+READ_ONLY: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+READ_WRITE: Final = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+CHUNK_BYTES: Final = 1 << 20
+
+
+@dataclass(slots=True)
+class Original:
+    """A file whose content is read, of which the first `kept` bytes still count."""
+
+    path: Path
+    size: int
+    kept: int
+
+
+class StandInFile(DurableFile):
+    """An open stand-in, and its original."""
+
+    _source = -1
+
+    def __init__(self, disk: Disk, path: Path, original: Original) -> None:
+        super().__init__(disk, path, READ_WRITE)
+        self.original = original
+        self._source = os.open(original.path, READ_ONLY)
+
+    def read(self, position: int, length: int) -> bytes:
+        """Read `length` bytes at `position`, fewer only at the end of the file."""
+        data = np.empty(max(0, min(length, self.size() - position)), np.uint8)
+        return data[: self.read_into(data, position)].tobytes()
+
+    def read_into(self, buffer: npt.NDArray[np.uint8], position: int) -> int:
+        """Fill `buffer` from `position` on; return how many bytes were read."""
+        known = max(0, min(len(buffer), self.original.kept - position))
+        read = 0
+        while read < known:
+            into = [buffer[read:known].data]
+            count = os.preadv(self._source, into, position + read)
+            if not count:  # truncated since
+                return read
+            read += count
+        return read + super().read_into(buffer[read:], position + read)
+
+    def map(self, length: int) -> mmap.mmap:
+        """Map the first `length` bytes for reading."""
+        if length <= self.original.kept:
+            return mmap.mmap(self._source, length, prot=mmap.PROT_READ)
+        self.copy_content()
+        return super().map(length)
+
+    def copy_content(self) -> None:
+        """Copy the bytes that are left of the original, which then no longer counts."""
+        position, end = 0, self.original.kept
+        while position < end:
+            data = os.pread(self._source, min(CHUNK_BYTES, end - position), position)
+            if not data:
+                break
+            position += os.pwrite(self.descriptor, data, position)
+        self.original.kept = 0
+
+    def close(self) -> None:
+        """Close both files."""
+        super().close()
+        if self._source >= 0:
+            os.close(vars(self).pop("_source"))
+
+
+class RehearsalDisk(Disk):
+    """A disk on which the files of a log stand in for those of another directory.
+
+    With `discards_records`, bytes written to a ``.log`` are dropped: it has the right
+    size, and zeros.
+    """
+
+    def __init__(self) -> None:
+        self.discards_records = False
+        self.bytes_written = 0
+        self._originals: dict[int, Original] = {}
+
+    def stand_in(self, directory: Path, target: Path) -> None:
+        """Create `target`, with a file that stands in for each file of `directory`."""
+        target.mkdir()
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                place = target / entry.name
+                if entry.is_symlink():
+                    place.symlink_to(entry.path)
+                elif entry.is_dir():
+                    place.mkdir()
+                elif entry.is_file():
+                    self._add(Path(entry.path), entry.stat(), place)
+
+    def _add(self, path: Path, status: os.stat_result, place: Path) -> None:
+        with place.open("xb") as file:
+            file.truncate(status.st_size)
+            inode = os.fstat(file.fileno()).st_ino
+        os.utime(place, ns=(status.st_atime_ns, status.st_mtime_ns))
+        self._originals[inode] = Original(path, status.st_size, status.st_size)
+
+    def original_of(self, path: Path) -> Original | None:
+        """Return the original that a file stands in for; None if it is a new file."""
+        return self._originals.get(path.lstat().st_ino)
+
+    def copy_content(self, path: Path) -> None:
+        """Copy to a file the content of its original, if it has one."""
+        with self.open(path) as file:
+            if isinstance(file, StandInFile):
+                file.copy_content()
+
+    def added_bytes(self, directory: Path) -> int:
+        """Return the bytes by which files in a directory are larger than before."""
+        added = 0
+        for path in directory.iterdir():
+            if path.is_file() and not path.is_symlink():
+                original = self.original_of(path)
+                before = 0 if original is None else original.size
+                added += max(0, path.stat().st_size - before)
+        return added
+
+    def open(
+        self, path: Path_, *, create: bool = False, exclusive: bool = False
+    ) -> DurableFile:
+        """Open a file, or a stand-in together with its original."""
+        file = super().open(path, create=create, exclusive=exclusive)
+        original = self._originals.get(os.fstat(file.descriptor).st_ino)
+        if original is None:
+            return file
+        with file:
+            return StandInFile(self, file.path, original)
+
+    def content_path(self, path: Path_) -> Path:
+        """Return the path of the original, if nothing of it was changed."""
+        original = self.original_of(Path(path))
+        if original is not None and original.kept == original.size:
+            return original.path
+        self.copy_content(Path(path))
+        return Path(path)
+
+    def write_each(self, writes: list[Write]) -> None:
+        """Write to files, after the content of their originals was copied."""
+        for file, _, _ in writes:
+            if isinstance(file, StandInFile) and file.original.kept:
+                file.copy_content()
+        if self.discards_records:
+            writes = [write for write in writes if not self._is_discarded(write)]
+        super().write_each(writes)
+        self.bytes_written += sum(len(data) for _, data, _ in writes)
+
+    def _is_discarded(self, write: Write) -> bool:
+        """Make a ``.log`` as long as a write would make it; return whether it is one."""
+        file, data, position = write
+        if ".log" not in file.path.suffixes:
+            return False
+        if (end := position + len(data)) > file.size():
+            super().truncate(file, end)
+        return True
+
+    def truncate(self, file: DurableFile, size: int) -> None:
+        """Set the size of a file; what is cut of an original does not come back."""
+        if isinstance(file, StandInFile):
+            file.original.kept = min(file.original.kept, size)
+        super().truncate(file, size)
+
+    def sync(self, file: DurableFile) -> None:
+        """Do nothing: the files are temporary."""
+
+    def sync_directory(self, path: Path_) -> None:
+        """Do nothing: the files are temporary."""
+
+    def rename(self, source: Path_, target: Path_) -> None:
+        """Rename a file, over a file that has the name."""
+        if os.path.lexists(target):
+            self._forget(target)
+        super().rename(source, target)
+
+    def remove(self, path: Path_) -> None:
+        """Remove a file; its original stays."""
+        self._forget(path)
+        super().remove(path)
+
+    def _forget(self, path: Path_) -> None:
+        self._originals.pop(os.lstat(path).st_ino, None)

@@ -1,0 +1,371 @@
+"""The report of `preflight`: what a broker's start does to its log directories."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkalog.codecs.html_text import html_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SCHEMA: Final = 1
+"""Version of the JSON form."""
+
+SHOWN: Final = 20
+"""Maximum number of rows in a report's HTML."""
+
+HTML_FIELDS: Final = (
+    "topic",
+    "partition",
+    "directory",
+    "state",
+    "segments_to_read",
+    "bytes_to_read",
+    "cut_from_offset",
+    "bytes_cut",
+    "records_lost",
+)
+
+
+class StartState(StrEnum):
+    """What becomes of the directory of a partition."""
+
+    CLEAN = "clean"
+    RECOVER = "recover"
+    STRAY = "stray"
+    FUTURE = "future"
+    DELETED = "deleted"
+    OFFLINE = "offline"
+
+
+class FreeableKind(StrEnum):
+    """Why bytes can be freed, the safest first."""
+
+    DELETED_FILE = "deleted_file"
+    DELETED_PARTITION = "deleted_partition"
+    UNFINISHED = "unfinished"
+    STRAY = "stray"
+
+
+@dataclass(frozen=True, slots=True)
+class Freeable:
+    """A file or directory that may be removed before the start.
+
+    Attributes
+    ----------
+    path : str
+        The file or directory.
+    bytes : int
+        The bytes that it occupies on the disk.
+    kind : FreeableKind
+        ``deleted_file``, ``deleted_partition`` and ``unfinished`` are removed by the
+        broker itself, at once or after ``file.delete.delay.ms``. A ``stray`` is kept by
+        the broker: look at its records first.
+    """
+
+    path: str
+    bytes: int
+    kind: FreeableKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionStart:
+    """The start of one partition's log.
+
+    Attributes
+    ----------
+    topic, partition : str, int
+        The partition.
+    directory : str
+        The directory of the log.
+    state : StartState
+        ``clean`` if no segment is read through, ``recover`` if some are, ``stray`` if
+        the log is one or becomes one, ``future`` for the target of a move, ``deleted``
+        if the directory is removed, ``offline`` if the log is not available.
+    segments_to_read : int
+        Number of segments that are read through.
+    bytes_to_read : int
+        Bytes that are read for that; a segment that is read twice counts twice.
+    seconds : float or None
+        The time that takes at the rate of the report; None without a rate.
+    cut_from_offset : int or None
+        The first offset that is cut, deleted or overwritten.
+    bytes_cut : int
+        Bytes of the ``.log`` files that are cut or deleted.
+    records_lost : int
+        The number of readable records among them.
+    segments_dropped : int
+        Number of segments that are deleted as a whole.
+    bytes_trailing : int
+        Bytes after the last batch that are not cut. The broker appends after them, and
+        does not find what it appends.
+    log_start_offset, log_end_offset : int or None
+        The log's offsets after the start; None if it is not loaded.
+    bytes_to_write : int
+        Bytes that loading writes: rebuilt indexes, snapshots, split segments.
+    bytes_needed : int
+        Bytes by which the files grow until after the next roll, with all indexes at
+        their full size.
+    cleaner_error : str or None
+        The reason for which the cleaner would stop compacting the log.
+    notes : tuple of str
+        What else happens, and why.
+    """
+
+    topic: str
+    partition: int
+    directory: str
+    state: StartState
+    segments_to_read: int = 0
+    bytes_to_read: int = 0
+    seconds: float | None = None
+    cut_from_offset: int | None = None
+    bytes_cut: int = 0
+    records_lost: int = 0
+    segments_dropped: int = 0
+    bytes_trailing: int = 0
+    log_start_offset: int | None = None
+    log_end_offset: int | None = None
+    bytes_to_write: int = 0
+    bytes_needed: int = 0
+    cleaner_error: str | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing of the log is lost or stopped."""
+        return (
+            self.state != StartState.OFFLINE
+            and not self.records_lost
+            and not self.bytes_trailing
+            and self.cleaner_error is None
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the partition as it is printed in JSON.
+
+        Examples
+        --------
+        >>> start = PartitionStart(
+        ...     topic="orders", partition=0, directory="a", state=StartState.CLEAN
+        ... )
+        >>> start.as_dict()["records_lost"]
+        0
+        """
+        values = {member.name: getattr(self, member.name) for member in fields(self)}
+        return {**values, "notes": list(self.notes)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryStart:
+    """The start of one log directory.
+
+    Attributes
+    ----------
+    directory : str
+        The log directory.
+    online : bool
+        Whether the broker uses it.
+    clean_shutdown : bool
+        Whether the last shutdown was clean: ``.kafka_cleanshutdown`` exists.
+    cluster_id, node_id, directory_id : str or int or None
+        The ids in ``meta.properties``.
+    bytes_free : int
+        Bytes that are available on its file system.
+    bytes_to_write, bytes_needed : int
+        The sums over its partitions.
+    bytes_freeable : int
+        The sum over `freeable`.
+    seconds : float or None
+        The time of reading, with ``num.recovery.threads.per.data.dir`` threads.
+    freeable : tuple of Freeable
+        What may be removed before the start, the safest first.
+    notes : tuple of str
+        What else happens, and why.
+    """
+
+    directory: str
+    online: bool
+    clean_shutdown: bool
+    cluster_id: str | None
+    node_id: int | None
+    directory_id: str | None
+    bytes_free: int
+    bytes_to_write: int = 0
+    bytes_needed: int = 0
+    bytes_freeable: int = 0
+    seconds: float | None = None
+    freeable: tuple[Freeable, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the directory as it is printed in JSON.
+
+        Examples
+        --------
+        >>> start = DirectoryStart(
+        ...     directory="a", online=True, clean_shutdown=True, cluster_id=None,
+        ...     node_id=1, directory_id=None, bytes_free=0,
+        ... )
+        >>> start.as_dict()["freeable"]
+        []
+        """
+        values = asdict(self)
+        return {
+            **values,
+            "freeable": list(values["freeable"]),
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class StartReport:
+    """The result of `preflight`.
+
+    Attributes
+    ----------
+    directories : tuple of DirectoryStart
+        The log directories.
+    partitions : tuple of PartitionStart
+        The directories of partitions, by log directory and name.
+    stops : tuple of str
+        The reasons for which the broker does not start at all.
+    bytes_free : int
+        Bytes that are available on the file systems of the directories.
+    bytes_needed : int
+        The sum over the directories.
+    read_rate : float or None
+        The rate of reading in bytes a second, as given or as measured; None if nothing
+        was read.
+
+    Examples
+    --------
+    >>> start = PartitionStart(
+    ...     topic="orders", partition=0, directory="a", state=StartState.CLEAN
+    ... )
+    >>> StartReport(partitions=(start,))
+    <StartReport: 1 partition: 1 clean; 0 bytes to read, 0 records lost>
+    """
+
+    directories: tuple[DirectoryStart, ...] = ()
+    partitions: tuple[PartitionStart, ...] = ()
+    stops: tuple[str, ...] = ()
+    bytes_free: int = 0
+    bytes_needed: int = 0
+    read_rate: float | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the broker starts, and nothing is lost or stopped."""
+        return (
+            not self.stops
+            and all(partition.ok for partition in self.partitions)
+            and not self.new_strays
+            and all(
+                each.online and each.bytes_to_write <= each.bytes_free
+                for each in self.directories
+            )
+        )
+
+    @property
+    def new_strays(self) -> tuple[PartitionStart, ...]:
+        """The partitions that become strays with this start."""
+        return tuple(
+            each
+            for each in self.partitions
+            if each.state == StartState.STRAY and not each.directory.endswith("-stray")
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as it is printed in JSON.
+
+        Examples
+        --------
+        >>> list(StartReport().as_dict())[:3]
+        ['schema', 'directories', 'partitions']
+        """
+        return {
+            "schema": SCHEMA,
+            "directories": [each.as_dict() for each in self.directories],
+            "partitions": [each.as_dict() for each in self.partitions],
+            "stops": list(self.stops),
+            "bytes_free": self.bytes_free,
+            "bytes_needed": self.bytes_needed,
+            "read_rate": self.read_rate,
+        }
+
+    def to_arrow(self) -> pa.Table:
+        """Return the partitions as a table, one row each.
+
+        Returns
+        -------
+        pyarrow.Table
+            A column for each attribute of `PartitionStart`, in their order.
+
+        Raises
+        ------
+        MissingDependencyError
+            If pyarrow is not installed.
+
+        Examples
+        --------
+        >>> StartReport().to_arrow().column_names[:4]
+        ['topic', 'partition', 'directory', 'state']
+        """
+        from kafkalog.export.optional_packages import require
+
+        arrow = require("pyarrow", "arrow")
+        types = {
+            "partition": arrow.int32(),
+            "seconds": arrow.float64(),
+            "notes": arrow.list_(arrow.string()),
+        }
+        texts = ("topic", "directory", "state", "cleaner_error")
+        types |= dict.fromkeys(texts, arrow.string())
+        schema = arrow.schema(
+            [
+                (member.name, types.get(member.name, arrow.int64()))
+                for member in fields(PartitionStart)
+            ]
+        )
+        rows = [
+            {**each.as_dict(), "state": str(each.state)} for each in self.partitions
+        ]
+        return arrow.Table.from_pylist(rows, schema)
+
+    def __str__(self) -> str:
+        states = [each.state for each in self.partitions]
+        counts = ", ".join(
+            f"{states.count(state)} {state}" for state in StartState if state in states
+        )
+        read = sum(each.bytes_to_read for each in self.partitions)
+        lost = sum(each.records_lost for each in self.partitions)
+        parts = [
+            f"{_number(len(states), 'partition')}{f': {counts}' if counts else ''}",
+            f"{_number(read, 'byte')} to read, {_number(lost, 'record')} lost",
+        ]
+        if self.stops:
+            parts.append("the broker does not start")
+        return "; ".join(parts)
+
+    def __repr__(self) -> str:
+        return f"<StartReport: {self}>"
+
+    def _repr_html_(self) -> str:
+        """Return the first partitions as HTML, for notebooks."""
+        shown: Sequence[PartitionStart] = self.partitions[:SHOWN]
+        rows = [[str(getattr(each, name)) for name in HTML_FIELDS] for each in shown]
+        more = len(self.partitions) - len(rows)
+        footers = list(self.stops)
+        if more:
+            footers.append(f"{more:,} more partitions.")
+        title = f"StartReport: {self}"
+        return html_table(title, list(HTML_FIELDS), rows, " ".join(footers))
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
