@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from kafkalog.cli import command_output, terminal
-from kafkalog.cli.command_options import LocalPath, examples, format_options, read_broker
+from kafkalog.cli.command_options import (
+    LocalPath,
+    examples,
+    format_options,
+    read_broker,
+)
 from kafkalog.cli.command_output import TableField
 from kafkalog.cli.exits import Exit
 
@@ -37,9 +42,7 @@ FIELDS: Final = (
         "kafkalog preflight /var/lib/kafka/data --read-rate 200000000 --format json",
     ),
 )
-@click.argument(
-    "paths", metavar="LOGDIR...", nargs=-1, required=True, type=LocalPath()
-)
+@click.argument("paths", metavar="LOGDIR...", nargs=-1, required=True, type=LocalPath())
 @click.option(
     "--cluster",
     type=LocalPath(),

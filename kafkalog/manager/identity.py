@@ -155,8 +155,10 @@ class Owner:
     def is_accepted_in(self, log: WritableLog, identity: MetaProperties | None) -> bool:
         """Return whether the cluster has recorded a log in the directory of an id."""
         expected = self.directory_of(log)
-        return expected is not None and identity is not None and (
-            identity.directory_id == expected
+        return (
+            expected is not None
+            and identity is not None
+            and (identity.directory_id == expected)
         )
 
 

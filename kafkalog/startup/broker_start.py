@@ -15,7 +15,6 @@ Source: ``KafkaRaftServer.scala``, ``LogManager.scala``,
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -159,9 +158,7 @@ class _LoadedLog:
 
     def note(self, *notes: str, **changes: Any) -> None:
         """Add notes to the partition, and change attributes."""
-        self.start = replace(
-            self.start, notes=(*self.start.notes, *notes), **changes
-        )
+        self.start = replace(self.start, notes=(*self.start.notes, *notes), **changes)
 
 
 class _BrokerStart:
@@ -234,9 +231,7 @@ class _BrokerStart:
         ids = found.path / META_PROPERTIES
         if ids.is_file():
             (copy.parent / META_PROPERTIES).write_bytes(ids.read_bytes())
-        self._settings = TopicSettings(
-            [copy.parent], None, None, self._passed_broker
-        )
+        self._settings = TopicSettings([copy.parent], None, None, self._passed_broker)
         if self._owner.cluster is None:
             self._owner.cluster = copy
 
@@ -278,9 +273,7 @@ class _BrokerStart:
             return loaded
         if name.state == "delete":
             loaded.removed.append(path)
-            loaded.note(
-                "removed after file.delete.delay.ms", state=StartState.DELETED
-            )
+            loaded.note("removed after file.delete.delay.ms", state=StartState.DELETED)
             return loaded
         settings = self._settings.of(name.topic, topic_id)
         offsets = found.offsets_of(loaded.key)
@@ -399,9 +392,7 @@ class _BrokerStart:
         """
         current = self._by_key(StartState.CLEAN, StartState.RECOVER)
         for key, futures in self._by_key(StartState.FUTURE).items():
-            logs = [
-                log for log in current.get(key, []) if log.topic_id is not None
-            ]
+            logs = [log for log in current.get(key, []) if log.topic_id is not None]
             for future in futures:
                 if future.accepted:
                     future.note("promoted: becomes the current log of the partition")
@@ -512,5 +503,5 @@ def _kind_of(path: Path) -> FreeableKind:
 
 def _total_free(directories: Sequence[FoundDirectory]) -> int:
     """Return the bytes that are available on the file systems of directories."""
-    free = {os.stat(found.path).st_dev: found.bytes_free for found in directories}
+    free = {found.path.stat().st_dev: found.bytes_free for found in directories}
     return sum(free.values())

@@ -128,7 +128,9 @@ class LogRehearsal:
         """Count what is after the end of a last segment that is not recovered."""
         base = self.log.growing_segments[-1].base_offset
         original = self._original(base)
-        if original is None or any(base == each.base_offset for each in self._recovered):
+        if original is None or any(
+            base == each.base_offset for each in self._recovered
+        ):
             return
         end = framed_end(original.path, base)
         losses.trailing = original.size - end.position

@@ -173,7 +173,7 @@ class RehearsalDisk(Disk):
         self.bytes_written += sum(len(data) for _, data, _ in writes)
 
     def _is_discarded(self, write: Write) -> bool:
-        """Make a ``.log`` as long as a write would make it; return whether it is one."""
+        """Make a ``.log`` as long as a write would, and return whether it is one."""
         file, data, position = write
         if ".log" not in file.path.suffixes:
             return False

@@ -208,8 +208,13 @@ class DirectoryStart:
         Examples
         --------
         >>> start = DirectoryStart(
-        ...     directory="a", online=True, clean_shutdown=True, cluster_id=None,
-        ...     node_id=1, directory_id=None, bytes_free=0,
+        ...     directory="a",
+        ...     online=True,
+        ...     clean_shutdown=True,
+        ...     cluster_id=None,
+        ...     node_id=1,
+        ...     directory_id=None,
+        ...     bytes_free=0,
         ... )
         >>> start.as_dict()["freeable"]
         []

@@ -1,0 +1,508 @@
+"""The prediction of a start, compared with the opening of a `LogManager` on a copy.
+
+Also checked is that a prediction changes nothing, not even a modification time.
+"""
+
+import json
+import os
+import shutil
+
+import pytest
+
+import kafkalog
+from kafkalog import ConfigError, KafkaLogError, LogConfig, LogManager
+from kafkalog.errors import NotALogDirectoryError
+from kafkalog.manager.cluster_image import ClusterImage
+from tests import golden_data
+from tests.log.clusters import IDS, metadata_log, setting, topic
+from tests.manager.managing import MARKER, POINTS, STARTS, batch, fill, manage
+from tests.manager.test_cluster_image import (
+    CLUSTER,
+    DIRECTORY_1,
+    DIRECTORY_2,
+    partition,
+)
+from tests.startup import damages
+
+ORDERS, STATE = IDS["orders"], IDS["state"]
+RECORDS = 80
+CONFIG = LogConfig(internal_segment_bytes=2000, index_interval_bytes=500)
+UUID = 32 * "a"
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::kafkalog.LostOffsetsWarning"),
+    pytest.mark.filterwarnings("ignore::kafkalog.UnknownSettingsWarning"),
+]
+
+
+def write_ids(logs, directory_id=DIRECTORY_1, node=1, cluster=CLUSTER):
+    text = f"version=1\nnode.id={node}\ncluster.id={cluster}\n"
+    if directory_id is not None:
+        text += f"directory.id={directory_id}\n"
+    logs.mkdir(parents=True, exist_ok=True)
+    (logs / "meta.properties").write_text(text)
+
+
+def write_cluster(logs, *more, replicas=(1,), directories=(DIRECTORY_1,)):
+    values = [topic("orders"), topic("state")]
+    for topic_id in (ORDERS, STATE):
+        values += [
+            partition(topic_id, number, list(replicas), directories)
+            for number in (0, 1)
+        ]
+    path = metadata_log(logs, [*values, *more])
+    path.with_suffix(".index").touch()
+    path.with_suffix(".timeindex").touch()
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """Write a log directory with two partitions of several segments, closed cleanly."""
+    logs = tmp_path_factory.mktemp("written") / "logs"
+    with manage(logs, config=CONFIG) as manager:
+        for number in (0, 1):
+            fill(manager.open("orders", number, topic_id=ORDERS), RECORDS // 10)
+    write_ids(logs)
+    write_cluster(logs)
+    assert len(list((logs / "orders-0").glob("*.log"))) >= 4
+    return logs
+
+
+@pytest.fixture
+def logs(written, tmp_path):
+    return shutil.copytree(written, tmp_path / "logs")
+
+
+def crash(logs, **recovery_points):
+    (logs / MARKER).unlink()
+    lines = [f"orders {name[-1]} {at}" for name, at in recovery_points.items()]
+    (logs / POINTS).write_text("\n".join(["0", str(len(lines)), *lines, ""]))
+
+
+def states(report):
+    return {
+        os.path.basename(each.directory): str(each.state) for each in report.partitions
+    }
+
+
+def of(report, name):
+    [found] = [each for each in report.partitions if each.directory.endswith(name)]
+    return found
+
+
+def tree(root):
+    """Return all names, contents and times below a directory."""
+    return {
+        path: (
+            path.stat().st_mtime_ns,
+            path.read_bytes() if path.is_file() else None,
+        )
+        for path in sorted(root.rglob("*"))
+    }
+
+
+def readable(directory):
+    scan = kafkalog.scan(
+        directory, start_offset=0, on_corruption="skip", control_records=True
+    )
+    return sum(len(records) for records in scan.chunks())
+
+
+# Agreement with the manager
+
+
+@pytest.mark.parametrize("stop", ["clean", "crash", "crash at 40"])
+@pytest.mark.parametrize("damage", damages.ALL, ids=lambda damage: damage.__name__)
+def test_a_prediction_agrees_with_the_opening_of_a_copy(logs, tmp_path, damage, stop):
+    damage(logs / "orders-0")
+    if stop != "clean":
+        crash(logs, **({"p0": 40, "p1": 40} if stop == "crash at 40" else {}))
+    before = tree(logs)
+    report = kafkalog.preflight(logs)
+    assert tree(logs) == before
+
+    copy = shutil.copytree(logs, tmp_path / "copy")
+    predicted = of(report, "orders-0")
+    try:
+        manager = LogManager(copy, cluster=copy)
+    except KafkaLogError as error:
+        text = str(error).replace(str(copy), str(logs))
+        assert any(text in line for line in report.stops)
+        assert predicted.state == "offline"
+        return
+    with manager:
+        assert report.stops == ()
+        log = manager["orders", 0]
+        loading = log.report
+        assert predicted.log_end_offset == log.log_end_offset
+        assert predicted.log_start_offset == log.log_start_offset
+        read = [(each.base_offset, each.bytes_read) for each in loading.recovered]
+        read += loading.replayed
+        assert predicted.bytes_to_read == sum(size for _, size in read)
+        assert predicted.segments_to_read == len({base for base, _ in read})
+        assert predicted.state == ("recover" if read else "clean")
+        assert predicted.segments_dropped == len(loading.dropped)
+        assert of(report, "orders-1").log_end_offset == RECORDS
+        if not predicted.bytes_trailing:
+            left = RECORDS - predicted.log_end_offset
+            cut = [each for each in loading.recovered if each.bytes_cut]
+            first = min([*loading.dropped, *(each.end_offset for each in cut), RECORDS])
+            assert predicted.cut_from_offset == (first if predicted.bytes_cut else None)
+            assert left >= 0
+        counted = readable(logs / "orders-0"), readable(copy / "orders-0")
+    if not {"swap", "cleaned", "deleted"} & set(damage.__name__.split("_")):
+        if not predicted.bytes_trailing and loading.lost is None:
+            assert predicted.records_lost == counted[0] - counted[1]
+
+
+@pytest.mark.parametrize("name", golden_data.SETS)
+def test_a_brokers_directory_is_predicted(name, tmp_path):
+    original = golden_data.logs(name)
+    report = kafkalog.preflight(original)
+    copy = shutil.copytree(original, tmp_path / "copy")
+    (copy / ".lock").unlink(missing_ok=True)
+    with LogManager(copy) as manager:
+        for (topic_name, number), log in manager.items():
+            predicted = of(report, f"/{topic_name}-{number}")
+            assert predicted.log_end_offset == log.log_end_offset
+            assert predicted.log_start_offset == log.log_start_offset
+            cut = [each.bytes_cut for each in log.report.recovered]
+            assert predicted.bytes_cut == sum(cut)
+    assert report.ok == (name != "oldclients")  # that has no meta.properties
+
+
+def test_a_broker_recovered_what_was_predicted():
+    report = kafkalog.preflight(golden_data.logs("k431-crash"))
+    recovered = golden_data.logs("k431-recovered")
+    for start in report.partitions:
+        if start.topic.startswith("__"):
+            continue
+        after = kafkalog.Log(recovered / f"{start.topic}-{start.partition}")
+        assert start.state == "recover"
+        # The broker has appended the marker of an aborted transaction since.
+        assert after.log_end_offset - start.log_end_offset in (0, 1)
+
+
+# Strays, futures, duplicates
+
+
+def test_partitions_that_the_cluster_does_not_assign_become_strays(logs, tmp_path):
+    write_cluster(logs, partition(ORDERS, 1, [2], [DIRECTORY_2]))
+    (logs / "state-0").mkdir()
+    (logs / "state-1").mkdir()
+    text = f"version: 0\ntopic_id: {DIRECTORY_2}"
+    (logs / "state-1" / "partition.metadata").write_text(text)
+    (logs / f"orders-7.{UUID}-stray").mkdir()
+    report = kafkalog.preflight(logs)
+    assert states(report) == {
+        "__cluster_metadata-0": "recover",
+        "orders-0": "clean",
+        "orders-1": "stray",
+        "state-0": "stray",
+        "state-1": "stray",
+        f"orders-7.{UUID}-stray": "stray",
+    }
+    assert not report.ok
+    assert "no topic id" in of(report, "state-0").notes[-1]
+    assert f"topic id {DIRECTORY_2}" in of(report, "state-1").notes[-1]
+    assert "replicas are on 2, not on node 1" in of(report, "orders-1").notes[-1]
+    names = {each.topic + f"-{each.partition}" for each in report.new_strays}
+
+    copy = shutil.copytree(logs, tmp_path / "copy")
+    with LogManager(copy, cluster=copy):
+        pass
+    marked = {path.name.partition(".")[0] for path in copy.glob("*-stray")}
+    assert marked == {*names, "orders-7"}
+
+
+def test_strays_are_judged_by_another_clusters_metadata(logs, tmp_path):
+    other = tmp_path / "other"
+    write_cluster(other, replicas=(2,))
+    assert states(kafkalog.preflight(logs, cluster=other))["orders-0"] == "stray"
+    image = ClusterImage.read(logs)
+    assert kafkalog.preflight(logs, cluster=image).ok
+    assert states(kafkalog.preflight(logs, node_id=2))["orders-0"] == "stray"
+
+
+def test_a_topic_whose_creation_is_cut_from_the_metadata_log_becomes_stray(logs):
+    [path] = (logs / "__cluster_metadata-0").glob("*.log")
+    damages.flip(path, 70)
+    report = kafkalog.preflight(logs)
+    metadata = of(report, "__cluster_metadata-0")
+    assert (metadata.cut_from_offset, metadata.records_lost) == (0, 3)
+    assert states(report)["orders-0"] == "stray"
+
+
+@pytest.fixture
+def pair(logs, tmp_path):
+    """Return two log directories of one broker."""
+    second = tmp_path / "second"
+    write_ids(second, DIRECTORY_2)
+    (second / MARKER).touch()
+    return logs, second
+
+
+def test_a_partition_in_two_directories_stops_the_broker(pair):
+    shutil.copytree(pair[0] / "orders-0", pair[1] / "orders-0")
+    report = kafkalog.preflight(pair)
+    [stop] = report.stops
+    assert stop.startswith("two directories of one partition: ")
+    assert not report.ok
+    with pytest.raises(KafkaLogError, match="two directories of one partition"):
+        LogManager(pair, cluster=pair[0])
+
+
+def test_a_second_directory_of_a_partition_may_be_a_stray(pair):
+    path = shutil.copytree(pair[0] / "orders-0", pair[1] / "orders-0")
+    (path / "partition.metadata").write_text(f"version: 0\ntopic_id: {DIRECTORY_2}")
+    report = kafkalog.preflight(pair)
+    assert report.stops == ()
+    assert sorted(
+        str(each.state) for each in report.partitions if each.partition == 0
+    ) == ["clean", "recover", "stray"]
+
+
+def test_a_future_log_that_the_cluster_has_accepted_is_promoted(pair):
+    first, second = pair
+    write_cluster(first, directories=(DIRECTORY_2,))
+    (first / "orders-0").rename(second / f"orders-0.{UUID}-future")
+    report = kafkalog.preflight(pair)
+    [future] = [each for each in report.partitions if each.state == "future"]
+    assert future.notes[-1].startswith("promoted")
+    with LogManager(pair, cluster=first) as manager:
+        assert manager["orders", 0].log_end_offset == future.log_end_offset
+
+
+def test_a_future_log_replaces_the_current_log_that_the_cluster_gave_up(pair):
+    first, second = pair
+    write_cluster(first, directories=(DIRECTORY_2,))
+    shutil.copytree(first / "orders-0", second / f"orders-0.{UUID}-future")
+    report = kafkalog.preflight(pair)
+    assert states(report)["orders-0"] == "deleted"
+    assert of(report, "-future").notes[-1].startswith("promoted")
+
+
+def test_a_future_log_is_kept_while_its_move_goes_on(pair):
+    first, second = pair
+    future = shutil.copytree(first / "orders-0", second / f"orders-0.{UUID}-future")
+    damages.missing_middle(future)
+    report = kafkalog.preflight(pair)
+    assert states(report)["orders-0"] == "clean"
+    assert of(report, "-future").notes[-1].startswith("kept: the move goes on, 0 off")
+    shutil.rmtree(first / "orders-0")
+    report = kafkalog.preflight(pair)
+    assert of(report, "-future").notes[-1].startswith("kept: there is no current log")
+
+
+# Directories
+
+
+@pytest.mark.parametrize(
+    ("ids", "reason"),
+    [
+        ({"directory_id": DIRECTORY_1}, "directory.id .* in two directories"),
+        ({"node": 2}, "node.id 2, expected 1"),
+        ({"cluster": DIRECTORY_2}, "cluster.id .*, expected"),
+    ],
+)
+def test_ids_that_differ_stop_the_broker(pair, ids, reason):
+    write_ids(pair[1], **({"directory_id": DIRECTORY_2} | ids))
+    report = kafkalog.preflight(pair)
+    [stop] = report.stops
+    with pytest.raises(KafkaLogError, match=reason) as caught:
+        LogManager(pair, cluster=pair[0])
+    assert stop == str(caught.value)
+
+
+def test_a_missing_meta_properties_stops_the_broker(pair):
+    (pair[1] / "meta.properties").unlink()
+    (pair[1] / POINTS).touch()
+    report = kafkalog.preflight(pair)
+    [stop] = report.stops
+    assert stop.startswith("no meta.properties")
+    write_ids(pair[1], None)
+    report = kafkalog.preflight(pair)
+    assert report.ok
+    assert report.directories[1].notes == ("gets a new directory.id",)
+
+
+def test_a_metadata_log_in_two_directories_stops_the_broker(pair):
+    write_cluster(pair[1])
+    assert kafkalog.preflight(pair).stops[0].startswith("__cluster_metadata-0 in two")
+
+
+def test_a_directory_that_is_no_partitions_stops_the_broker(logs):
+    (logs / "backup").mkdir()
+    report = kafkalog.preflight(logs)
+    assert report.stops == (
+        f"directory name, expected <topic>-<partition>: {logs / 'backup'}",
+    )
+
+
+@pytest.mark.parametrize(
+    "file", ["orders-0/partition.metadata", "orders-0/leader-epoch-checkpoint"]
+)
+def test_a_small_file_that_cannot_be_parsed_takes_its_directory_offline(pair, file):
+    (pair[0] / "orders-0").rename(pair[1] / "orders-0")
+    (pair[1] / file).write_text("x")
+    report = kafkalog.preflight(pair)
+    assert states(report)["orders-0"] == "offline"
+    assert states(report)["orders-1"] == "clean"
+    assert [each.online for each in report.directories] == [True, False]
+    assert (report.ok, report.stops) == (False, ())
+    with LogManager(pair, cluster=pair[0]) as manager:
+        assert list(manager.offline) == [pair[1]]
+
+
+def test_without_a_directory_that_works_the_broker_stops(logs):
+    (logs / POINTS).write_text("x")
+    report = kafkalog.preflight(logs)
+    assert set(states(report).values()) == {"offline"}
+    assert "all log directories fail" in report.stops
+
+
+def test_what_can_be_freed_is_listed_from_the_safest_on(logs):
+    damages.leftover_deleted(logs / "orders-0")
+    damages.leftover_cleaned(logs / "orders-0")
+    shutil.copytree(logs / "orders-1", logs / f"orders-3.{UUID}-delete")
+    shutil.copytree(logs / "orders-1", logs / f"orders-4.{UUID}-stray")
+    report = kafkalog.preflight(logs)
+    [directory] = report.directories
+    assert [str(each.kind) for each in directory.freeable] == [
+        "deleted_file",
+        "deleted_partition",
+        "unfinished",
+        "stray",
+    ]
+    assert directory.bytes_freeable == sum(each.bytes for each in directory.freeable)
+    assert all(os.path.exists(each.path) for each in directory.freeable)
+    assert states(report)[f"orders-3.{UUID}-delete"] == "deleted"
+
+
+def test_the_space_for_indexes_is_counted(logs):
+    (logs / "orders-0").rename(logs.parent / "orders-0")
+    report = kafkalog.preflight(logs)
+    start = of(report, "orders-1")
+    with LogManager(shutil.copytree(logs, logs.parent / "copy")) as manager:
+        [*_, active] = manager["orders", 1].growing_segments
+        sizes = active.offset_index.size_in_bytes, active.time_index.size_in_bytes
+    grown = sum(sizes) - sum(
+        path.stat().st_size
+        for kind in ("index", "timeindex")
+        for path in sorted((logs / "orders-1").glob(f"*.{kind}"))[-1:]
+    )
+    assert grown <= start.bytes_needed - 2 * (10 << 20) <= grown + 1000
+    assert start.bytes_to_write < 1000
+
+
+def test_the_time_is_that_of_the_given_rate(logs):
+    crash(logs)
+    report = kafkalog.preflight(logs, read_rate=1000)
+    start = of(report, "orders-0")
+    assert start.seconds == start.bytes_to_read / 1000
+    total = sum(each.seconds for each in report.partitions)
+    assert report.directories[0].seconds == pytest.approx(total / 2)
+    measured = kafkalog.preflight(logs)
+    assert measured.read_rate > 0
+    with pytest.raises(ConfigError, match="read rate 0"):
+        kafkalog.preflight(logs, read_rate=0)
+
+
+def test_a_path_that_is_no_log_directory_is_rejected(logs):
+    with pytest.raises(NotALogDirectoryError):
+        kafkalog.preflight(logs / "orders-0")
+    with pytest.raises(FileNotFoundError):
+        kafkalog.preflight(logs / "missing")
+    with pytest.raises(ConfigError):
+        kafkalog.preflight([logs, logs])
+
+
+# The cleaner
+
+
+def test_a_batch_that_stops_the_cleaner_is_found(logs):
+    write_cluster(logs, setting("orders", "cleanup.policy", "compact"))
+    assert kafkalog.preflight(logs).ok
+    damages.flip_record_in_middle(logs / "orders-0")
+    report = kafkalog.preflight(logs)
+    start = of(report, "orders-0")
+    assert start.state == "clean"
+    assert start.cleaner_error.startswith("record ends after the end of its batch: ")
+    assert not report.ok
+    assert kafkalog.preflight(logs, check_cleaner=False).ok
+    with LogManager(logs, cluster=logs) as manager:
+        log = manager["orders", 0]
+        log.update_high_watermark(log.log_end_offset)
+        with pytest.raises(KafkaLogError) as caught:
+            manager.cleaner.clean("orders", 0)
+    reason = start.cleaner_error.partition(":")[0]
+    assert str(caught.value).startswith(reason)
+
+
+# The report
+
+
+def test_a_crash_below_the_log_start_offset_is_predicted(logs, tmp_path):
+    (logs / STARTS).write_text("0\n1\norders 0 1000\n")
+    crash(logs)
+    report = kafkalog.preflight(logs)
+    start = of(report, "orders-0")
+    assert (start.log_start_offset, start.log_end_offset) == (1000, 1000)
+    assert (start.cut_from_offset, start.records_lost) == (0, RECORDS)
+    with LogManager(logs, cluster=logs) as manager:
+        assert manager["orders", 0].log_end_offset == 1000
+
+
+def test_records_past_the_end_of_a_damaged_index_are_overwritten(logs):
+    damages.index_past_end(logs / "orders-0")
+    start = of(kafkalog.preflight(logs), "orders-0")
+    last = int(damages.logs_of(logs / "orders-0")[-1].stem)
+    assert start.state == "clean"
+    assert start.cut_from_offset == start.log_end_offset == last
+    assert start.records_lost == RECORDS - last
+    assert start.bytes_trailing > 0
+
+
+def test_logs_are_loaded_in_several_threads(logs):
+    crash(logs)
+    one, two = kafkalog.preflight(logs), kafkalog.preflight(logs, threads=3)
+    assert [each.bytes_to_read for each in one.partitions] == [
+        each.bytes_to_read for each in two.partitions
+    ]
+
+
+def test_a_report_is_a_table_and_json_and_html(logs):
+    crash(logs)
+    report = kafkalog.preflight(logs)
+    table = report.to_arrow()
+    rows = json.loads(json.dumps(report.as_dict()))
+    assert table.num_rows == len(rows["partitions"]) == 3
+    assert table["state"].to_pylist() == ["recover"] * 3
+    assert rows["schema"] == 1
+    assert set(rows) >= {"directories", "partitions", "bytes_free", "bytes_needed"}
+    assert "orders-1" in report._repr_html_()
+    assert str(report).startswith("3 partitions: 3 recover; ")
+
+
+def test_no_temporary_file_is_left(logs, tmp_path, monkeypatch):
+    place = tmp_path / "temporary"
+    place.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(place))
+    kafkalog.preflight(logs)
+    assert list(place.iterdir()) == []
+
+
+def test_a_log_is_split_on_the_disk_of_the_rehearsal(logs):
+    far = batch()
+    data = bytearray(far)
+    data[:8] = (1 << 33).to_bytes(8, "big")
+    path = damages.logs_of(logs / "orders-0")[-1]
+    path.write_bytes(path.read_bytes() + data)
+    crash(logs, p0=RECORDS, p1=RECORDS)
+    before = tree(logs)
+    report = kafkalog.preflight(logs)
+    assert tree(logs) == before
+    start = of(report, "orders-0")
+    assert any("split" in note for note in start.notes)
+    with LogManager(logs, cluster=logs) as manager:
+        assert manager["orders", 0].log_end_offset == start.log_end_offset
