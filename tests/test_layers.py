@@ -34,6 +34,7 @@ UPWARD = {
     ("cleaner/removal_report.py", "export"),
     ("query/records.py", "export"),
     ("query/scan.py", "export"),
+    ("startup/start_report.py", "export"),
     ("verification/verification_report.py", "export"),
 }
 WRITERS = {"config", "validation", "encoding", "manager", "cleaner", "verification"}
