@@ -114,8 +114,12 @@ class LogRehearsal:
             if segment.bytes_cut:
                 is_emptied = segment.end_offset == segment.base_offset
                 position = 0 if is_emptied else segment.bytes_read
+                original = self._original(segment.base_offset)
+                size = segment.bytes_cut
+                if original is not None:
+                    size = original.size - position
                 records = self._records(segment.base_offset, position)
-                losses.add(segment.end_offset, segment.bytes_cut, records)
+                losses.add(segment.end_offset, size, records)
         for base in report.dropped:
             original = self._original(base)
             size = 0 if original is None else original.size

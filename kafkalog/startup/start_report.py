@@ -95,7 +95,8 @@ class PartitionStart:
     cut_from_offset : int or None
         The first offset that is cut, deleted or overwritten.
     bytes_cut : int
-        Bytes of the ``.log`` files that are cut or deleted.
+        Bytes of the ``.log`` files that are cut or deleted; 0 if that is only the
+        unused end of a preallocated file.
     records_lost : int
         The number of readable records among them.
     segments_dropped : int

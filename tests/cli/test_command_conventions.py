@@ -21,7 +21,7 @@ from .shell import COMMAND, call, run
 ROOT = Path(__file__).parents[2]
 ORDERS = golden.CLEAN / "orders.zstd-0"
 READERS = ("ls", "info", "cat", "head", "tail")
-EXAMPLES = (*READERS, "find", "dump", "export", "verify", "whatif", "why")
+EXAMPLES = (*READERS, "find", "dump", "export", "verify", "whatif", "why", "preflight")
 
 
 def modules_loaded_by(*arguments):
@@ -276,7 +276,7 @@ def test_an_unreadable_path_is_found_by_reading_it(command, monkeypatch):
 
 
 SECRET = "AKIAKEY:hunter2@bucket/logs"
-LOCAL = ["compact", "dump", "verify", "whatif", "why"]
+LOCAL = ["compact", "dump", "preflight", "verify", "whatif", "why"]
 URLS = [
     *([name, f"s3://{SECRET}"] for name in LOCAL),
     ["export", ORDERS, f"s3://{SECRET}/out.parquet"],

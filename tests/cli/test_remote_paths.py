@@ -53,7 +53,9 @@ def test_local_paths_and_urls_are_read_together(url):
     assert {*lines} == {'{"partition": 0}', '{"partition": 1}'}
 
 
-@pytest.mark.parametrize("command", ["verify", "dump", "compact", "whatif", "why"])
+@pytest.mark.parametrize(
+    "command", ["verify", "dump", "compact", "whatif", "why", "preflight"]
+)
 def test_a_command_that_needs_local_files_states_so(command):
     ran = call(command, "memory://logs")
     assert ran.exit_code == 2
