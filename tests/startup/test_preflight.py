@@ -144,7 +144,7 @@ def test_a_prediction_agrees_with_the_opening_of_a_copy(logs, tmp_path, damage, 
             sum(path.stat().st_size for path in (root / "orders-0").glob("*.log"))
             for root in (logs, copy)
         ]
-        if not (loading.removed or damage is damages.zero_tail):
+        if not (loading.removed or damage in (damages.zero_tail, damages.zero_batch)):
             assert predicted.bytes_cut == sizes[0] - sizes[1]
         assert of(report, "orders-1").log_end_offset == RECORDS
         if not predicted.bytes_trailing:
