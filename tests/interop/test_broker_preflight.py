@@ -32,6 +32,14 @@ RECOVERING = re.compile(
     r"Recovering unflushed segment (\d+)\. \d+ recovered for (\S+?-\d+)\."
 )
 KINDS = list(damages.ALL)
+STOPPING = [
+    damages.negative_size,
+    damages.zero_tail,
+    damages.garbage_tail,
+    damages.zero_batch,
+]
+"""Kinds of damage with which no broker starts after a clean shutdown."""
+
 TOPICS = "killed", "closed"
 SETTINGS = {"internal_segment_bytes": 3000, "index_interval_bytes": 500}
 ROUNDS = 10
@@ -145,7 +153,7 @@ def test_the_start_of_a_killed_broker_is_predicted(broker):
 
 
 def test_the_start_after_a_clean_shutdown_is_predicted(broker):
-    assert damage_all(broker, "closed") == []
+    assert damage_all(broker, "closed") == STOPPING
     report = compare(broker)
     recovered = {
         KINDS[each.partition]
@@ -154,6 +162,15 @@ def test_the_start_after_a_clean_shutdown_is_predicted(broker):
     }
     assert damages.no_index_in_first in recovered
     assert damages.flip_payload not in recovered
+
+
+@pytest.mark.parametrize("damage", [STOPPING[0], damages.strange_name])
+def test_damage_that_stops_a_broker_is_predicted(broker, damage):
+    kept = shutil.copytree(broker.logs, broker.folder / damage.__name__)
+    damage(broker.logs / "closed-0")
+    assert_stops(broker, "Error starting LogManager")
+    shutil.rmtree(broker.logs)
+    kept.rename(broker.logs)
 
 
 @pytest.fixture

@@ -200,6 +200,10 @@ def missing_log_with_index(directory):
     logs_of(directory)[1].unlink()
 
 
+def strange_name(directory):
+    shutil.copy(logs_of(directory)[0], directory / "old.log")
+
+
 def untouched(directory):
     pass
 
@@ -242,3 +246,4 @@ ALL = (
     missing_middle,
     missing_log_with_index,
 )
+"""All kinds but `strange_name`, with which no broker ever starts."""

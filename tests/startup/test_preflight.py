@@ -110,7 +110,9 @@ def readable(directory):
 
 
 @pytest.mark.parametrize("stop", ["clean", "crash", "crash at 40"])
-@pytest.mark.parametrize("damage", damages.ALL, ids=lambda damage: damage.__name__)
+@pytest.mark.parametrize(
+    "damage", [*damages.ALL, damages.strange_name], ids=lambda damage: damage.__name__
+)
 def test_a_prediction_agrees_with_the_opening_of_a_copy(logs, tmp_path, damage, stop):
     damage(logs / "orders-0")
     if stop != "clean":
