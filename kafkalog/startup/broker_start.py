@@ -218,7 +218,6 @@ class _BrokerStart:
                     )
                 except LogStartError as error:
                     self._fail(loaded, error)
-                    self._stops.append(f"the metadata log cannot be loaded: {error}")
                     continue
                 self._describe(loaded, rehearsal, config)
                 for file in rehearsal.copy.iterdir():

@@ -195,7 +195,7 @@ class RehearsalDisk(Disk):
 
     def rename(self, source: Path_, target: Path_) -> None:
         """Rename a file, over a file that has the name."""
-        if os.path.lexists(target):
+        if os.path.lexists(target) and not Path(source).samefile(target):
             self._forget(target)
         super().rename(source, target)
 
