@@ -48,7 +48,12 @@ from kafkalog.startup.start_report import (
     StartReport,
     StartState,
 )
-from kafkalog.storage.file_names import META_PROPERTIES, METADATA_TOPIC, PartitionDir
+from kafkalog.storage.file_names import (
+    META_PROPERTIES,
+    METADATA_TOPIC,
+    PartitionDir,
+    parse_file_name,
+)
 from kafkalog.storage.location import AnyPath
 
 NO_CLUSTER: Final = (
@@ -220,10 +225,30 @@ class _BrokerStart:
                     self._fail(loaded, error)
                     continue
                 self._describe(loaded, rehearsal, config)
+                self._use_snapshot(loaded)
                 for file in rehearsal.copy.iterdir():
                     if file.is_file() and not file.is_symlink():
                         rehearsal.disk.copy_content(file)
                 self._use_metadata(found, rehearsal.copy)
+
+    def _use_snapshot(self, loaded: _LoadedLog) -> None:
+        """Move the end of a metadata log to its newest snapshot, if that is later.
+
+        Source: ``KafkaRaftLog.truncateToLatestSnapshot``.
+        """
+        names = [
+            parse_file_name(path.name)
+            for path in Path(loaded.start.directory).glob("*.checkpoint")
+        ]
+        offsets = [name.base_offset for name in names if name is not None]
+        latest, end = max(offsets, default=0), loaded.start.log_end_offset or 0
+        if latest > end:
+            loaded.note(
+                f"emptied, as it ends at {end}, before its newest snapshot; the "
+                f"records up to {latest} are in that",
+                log_start_offset=latest,
+                log_end_offset=latest,
+            )
 
     def _use_metadata(self, found: FoundDirectory, copy: Path) -> None:
         """Read the settings and partitions of the cluster from a recovered copy."""

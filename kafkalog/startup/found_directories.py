@@ -166,3 +166,9 @@ def check_owner(directories: Sequence[FoundDirectory], owner: Owner) -> Iterator
     if len(with_metadata) > 1:
         listed = " and ".join(map(str, with_metadata))
         yield f"{METADATA_PARTITION} in two directories: {listed}"
+    for found in directories[1:]:
+        if with_metadata == [found.path]:
+            found.notes.append(
+                f"has {METADATA_PARTITION}: metadata.log.dir must be this directory, "
+                "as by default it is the first of log.dirs"
+            )

@@ -156,11 +156,12 @@ class RehearsalDisk(Disk):
 
     def content_path(self, path: Path_) -> Path:
         """Return the path of the original, if nothing of it was changed."""
-        original = self.original_of(Path(path))
-        if original is not None and original.kept == original.size:
+        here = Path(path)
+        original = self.original_of(here)
+        if original is not None and original.kept == here.stat().st_size:
             return original.path
-        self.copy_content(Path(path))
-        return Path(path)
+        self.copy_content(here)
+        return here
 
     def write_each(self, writes: list[Write]) -> None:
         """Write to files, after the content of their originals was copied."""

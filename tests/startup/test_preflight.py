@@ -13,8 +13,9 @@ import kafkalog
 from kafkalog import ConfigError, KafkaLogError, LogConfig, LogManager
 from kafkalog.errors import NotALogDirectoryError
 from kafkalog.manager.cluster_image import ClusterImage
+from kafkalog.startup.found_directories import FoundDirectory
 from tests import golden_data
-from tests.log.clusters import IDS, metadata_log, setting, topic
+from tests.log.clusters import IDS, metadata_log, setting, snapshot, topic
 from tests.manager.managing import MARKER, POINTS, STARTS, batch, fill, manage
 from tests.manager.test_cluster_image import (
     CLUSTER,
@@ -239,6 +240,19 @@ def test_a_topic_whose_creation_is_cut_from_the_metadata_log_becomes_stray(logs)
     assert states(report)["orders-0"] == "stray"
 
 
+def test_a_metadata_log_that_ends_before_its_snapshot_begins_at_it(logs):
+    [path] = (logs / "__cluster_metadata-0").glob("*.log")
+    partitions = [partition(ORDERS, number, [1], [DIRECTORY_1]) for number in (0, 1)]
+    snapshot(logs, [topic("orders"), *partitions], 50)
+    report = kafkalog.preflight(logs)
+    metadata = of(report, "__cluster_metadata-0")
+    assert metadata.log_end_offset == 50
+    assert metadata.notes[-1].startswith("emptied, as it ends at 6, before its newest")
+    assert states(report)["orders-0"] == "clean"
+    path.unlink()
+    assert of(kafkalog.preflight(logs), "__cluster_metadata-0").log_end_offset == 50
+
+
 @pytest.fixture
 def pair(logs, tmp_path):
     """Return two log directories of one broker."""
@@ -335,6 +349,10 @@ def test_a_missing_meta_properties_stops_the_broker(pair):
 def test_a_metadata_log_in_two_directories_stops_the_broker(pair):
     write_cluster(pair[1])
     assert kafkalog.preflight(pair).stops[0].startswith("__cluster_metadata-0 in two")
+    shutil.rmtree(pair[0] / "__cluster_metadata-0")
+    report = kafkalog.preflight(pair)
+    assert report.stops == ()
+    assert "metadata.log.dir must be" in report.directories[1].notes[-1]
 
 
 def test_a_directory_that_is_no_partitions_stops_the_broker(logs):
@@ -399,6 +417,19 @@ def test_the_space_for_indexes_is_counted(logs):
     )
     assert grown <= start.bytes_needed - 2 * (10 << 20) <= grown + 1000
     assert start.bytes_to_write < 1000
+
+
+def test_a_disk_that_is_too_full_for_recovery_is_stated(logs, monkeypatch):
+    crash(logs)
+    [directory] = kafkalog.preflight(logs).directories
+    needed = directory.bytes_to_write
+    assert needed > 0
+    for free, is_enough in ((needed, True), (needed - 1, False)):
+        monkeypatch.setattr(FoundDirectory, "bytes_free", free)
+        report = kafkalog.preflight(logs)
+        assert report.ok == is_enough
+        [directory] = report.directories
+        assert any("bytes to write" in note for note in directory.notes) != is_enough
 
 
 def test_the_time_is_that_of_the_given_rate(logs):
