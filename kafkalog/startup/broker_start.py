@@ -310,14 +310,18 @@ class _BrokerStart:
                     StartState.RECOVER,
                 )
                 if is_current and self._is_compacted(settings):
-                    error_text = rehearsal.find_cleaner_error(
-                        offsets.cleaned_to, self._broker
-                    )
-                    if error_text is not None:
-                        loaded.note(cleaner_error=error_text)
+                    self._try_cleaning(loaded, rehearsal, offsets.cleaned_to)
         except LogStartError as error:
             self._fail(loaded, error)
         return loaded
+
+    def _try_cleaning(
+        self, loaded: _LoadedLog, rehearsal: LogRehearsal, cleaned_to: int | None
+    ) -> None:
+        error, keyless = rehearsal.try_cleaning(cleaned_to, self._broker)
+        loaded.note(cleaner_error=error)
+        if keyless:
+            loaded.note(f"compaction removes {keyless} records without a key")
 
     def _is_compacted(self, settings: PartitionSettings) -> bool:
         return (

@@ -195,10 +195,13 @@ class LogRehearsal:
                 f"{self.log.log_end_offset}, and cannot read what it appends"
             )
 
-    def find_cleaner_error(
+    def try_cleaning(
         self, cleaned_to: int | None, broker: BrokerConfig
-    ) -> str | None:
-        """Compact the log without output; return the error that stops it, if any.
+    ) -> tuple[str | None, int]:
+        """Compact the log without output.
+
+        Returns the error that stops it, if any, and the number of records without a
+        key, which are removed.
 
         All records up to the log end are compacted, as once they are replicated. The
         log cannot be read afterwards.
@@ -220,12 +223,12 @@ class LogRehearsal:
                     threads=broker.log_cleaner_threads,
                 ) as cleaner,
             ):
-                cleaner.clean(*name)
+                result = cleaner.clean(*name)
         except LogCleaningAbortedError:  # a segment is split, and the round repeated
-            return None
+            return None, 0
         except (KafkaLogError, OSError) as error:
-            return self.describe(error)
-        return None
+            return self.describe(error), 0
+        return None, 0 if result is None else result.invalid_messages
 
     def describe(self, error: Exception) -> str:
         """Return the message of an error, about the log instead of its stand-ins."""

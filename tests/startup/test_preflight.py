@@ -477,6 +477,21 @@ def test_a_batch_that_stops_the_cleaner_is_found(logs):
     assert str(caught.value).startswith(reason)
 
 
+def test_records_without_a_key_in_a_compacted_log_are_counted(logs):
+    with manage(logs, config=CONFIG) as manager:
+        log = manager["orders", 0]
+        for _ in range(2):
+            builder = kafkalog.RecordBatchBuilder()
+            builder.append(None, b"without a key")
+            log.append(builder.build())
+        log.roll()
+    assert of(kafkalog.preflight(logs), "orders-0").notes == ()
+    write_cluster(logs, setting("orders", "cleanup.policy", "compact"))
+    report = kafkalog.preflight(logs)
+    note = "compaction removes 2 records without a key"
+    assert (of(report, "orders-0").notes, report.ok) == ((note,), True)
+
+
 # The report
 
 
