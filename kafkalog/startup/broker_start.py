@@ -54,7 +54,7 @@ from kafkalog.storage.file_names import (
     PartitionDir,
     parse_file_name,
 )
-from kafkalog.storage.location import AnyPath
+from kafkalog.storage.location import AnyPath, local_path
 
 NO_CLUSTER: Final = (
     "strays are unknown without the cluster's metadata: no readable "
@@ -182,7 +182,10 @@ class _BrokerStart:
         self._passed_broker = broker
         self._broker = BrokerConfig() if broker is None else broker
         self._check_cleaner = check_cleaner
-        self._settings = TopicSettings([each.path for each in directories], *3 * [None])
+        places = [each.path for each in directories]
+        if owner.cluster is not None and not isinstance(owner.cluster, ClusterImage):
+            places.append(_log_directory_of(local_path(owner.cluster)))
+        self._settings = TopicSettings(places, None, None, broker)
         self._logs: list[_LoadedLog] = []
         self._stops: list[str] = []
 
@@ -510,6 +513,12 @@ class _BrokerStart:
             freeable=tuple(freeable),
             notes=tuple(notes),
         )
+
+
+def _log_directory_of(metadata: Path) -> Path:
+    """Return the log directory of a metadata log, which may be given itself."""
+    is_partition = metadata.absolute().name == METADATA_PARTITION
+    return metadata.absolute().parent if is_partition else metadata
 
 
 def _unread(name: PartitionDir, path: Path) -> PartitionStart:

@@ -477,6 +477,16 @@ def test_a_batch_that_stops_the_cleaner_is_found(logs):
     assert str(caught.value).startswith(reason)
 
 
+def test_the_settings_of_topics_are_those_of_the_passed_metadata(logs, tmp_path):
+    shutil.rmtree(logs / "__cluster_metadata-0")
+    write_cluster(tmp_path / "other", setting("orders", "cleanup.policy", "compact"))
+    damages.flip_record_in_middle(logs / "orders-0")
+    assert kafkalog.preflight(logs).ok
+    for path in (tmp_path / "other", tmp_path / "other" / "__cluster_metadata-0"):
+        report = kafkalog.preflight(logs, cluster=path)
+        assert of(report, "orders-0").cleaner_error is not None
+
+
 def test_records_without_a_key_in_a_compacted_log_are_counted(logs):
     with manage(logs, config=CONFIG) as manager:
         log = manager["orders", 0]
