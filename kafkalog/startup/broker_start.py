@@ -110,7 +110,9 @@ def preflight(
     FileNotFoundError
         If there is no such directory.
     NotALogDirectoryError
-        If a path is not a log directory.
+        If a path is not a log directory, or there is no metadata log in `cluster`.
+    CorruptRecordError
+        If the metadata log in `cluster` is corrupt.
     ConfigError
         If there is no path, or one twice; or if `read_rate` is not above 0.
 
@@ -182,6 +184,7 @@ class _BrokerStart:
         self._passed_broker = broker
         self._broker = BrokerConfig() if broker is None else broker
         self._check_cleaner = check_cleaner
+        self._is_cluster_passed = owner.cluster is not None
         places = [each.path for each in directories]
         if owner.cluster is not None and not isinstance(owner.cluster, ClusterImage):
             places.append(_log_directory_of(local_path(owner.cluster)))
@@ -280,6 +283,8 @@ class _BrokerStart:
             try:
                 self._owner.cluster = ClusterImage.read(cluster)
             except (KafkaLogError, OSError) as error:
+                if self._is_cluster_passed:
+                    raise
                 self._owner.cluster = None
                 self._note_all(f"{NO_CLUSTER}: {describe_error(error)}")
 

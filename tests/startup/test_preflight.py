@@ -452,6 +452,8 @@ def test_a_path_that_is_no_log_directory_is_rejected(logs):
         kafkalog.preflight(logs / "missing")
     with pytest.raises(ConfigError):
         kafkalog.preflight([logs, logs])
+    with pytest.raises(NotALogDirectoryError, match="no __cluster_metadata-0"):
+        kafkalog.preflight(logs, cluster=logs / "orders-0")
 
 
 # The cleaner
