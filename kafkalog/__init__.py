@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from kafkalog.decoding.record_batch import Record, RecordBatch
     from kafkalog.encoding.batch_builder import RecordBatchBuilder, encode_batches
     from kafkalog.errors import *  # noqa: F403
+    from kafkalog.export.group_lag import groups, lag
     from kafkalog.export.internal_tables import (
         consumer_groups,
         internal,
@@ -109,7 +110,9 @@ __all__ = [
     "dataset",
     "decode_internal",
     "encode_batches",
+    "groups",
     "internal",
+    "lag",
     "open",
     "preflight",
     "ray_datasource",
@@ -149,7 +152,9 @@ _MODULES: Final = {
     "consumer_groups": "export.internal_tables",
     "decode_internal": "messages.internal_records",
     "encode_batches": "encoding.batch_builder",
+    "groups": "export.group_lag",
     "internal": "export.internal_tables",
+    "lag": "export.group_lag",
     "open": "log.opening",
     "preflight": "startup.broker_start",
     "ray_datasource": "export.ray_source",

@@ -285,6 +285,22 @@ COMPRESSION: Final = (
     ),
 )
 
+COMMITS: Final = (
+    click.option(
+        "--group",
+        "names",
+        multiple=True,
+        help="Only this consumer group; may be repeated.",
+    ),
+    click.option(
+        "--at",
+        type=read_time,
+        metavar="TIME",
+        help="Print the offsets at this time instead of the last ones: milliseconds "
+        "since 1970, or ISO 8601 with a time zone.",
+    ),
+)
+
 RETENTION: Final = (
     click.option(
         "--at",
@@ -450,6 +466,11 @@ def selection_options(function: Function) -> Function:
 def retention_options(function: Function) -> Function:
     """Add ``--at`` and ``--server-properties``, as `at` and `server_properties`."""
     return _with(RETENTION, function)
+
+
+def commit_options(function: Function) -> Function:
+    """Add ``--group`` and ``--at``, as `names` and `at`."""
+    return _with(COMMITS, function)
 
 
 def read_broker(path: Path | None) -> BrokerConfig | None:

@@ -17,6 +17,8 @@ from kafkalog.cli import exits, terminal
 from kafkalog.cli.text_table import SAMPLE_ROWS, Table, TableColumn, lines_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from kafkalog.query.records import Records
     from kafkalog.query.scan import Scan
 
@@ -56,6 +58,20 @@ def print_rows(
     else:
         texts = (json.dumps(row, ensure_ascii=False) for row in rows)
         _print_json(([text] for text in texts), form)
+
+
+def rows_of(table: pa.Table) -> Iterator[Row]:
+    """Yield the rows of a table, with times in ms since 1970."""
+    import pyarrow as pa
+
+    plain = pa.schema(
+        [
+            field.with_type(pa.int64()) if pa.types.is_timestamp(field.type) else field
+            for field in table.schema
+        ]
+    )
+    for batch in table.cast(plain).to_batches():
+        yield from batch.to_pylist()
 
 
 def print_records(

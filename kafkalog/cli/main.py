@@ -26,6 +26,8 @@ COMMANDS: Final = {
     "whatif": "Print what retention and compaction would remove.",
     "why": "Print which rules keep a segment.",
     "preflight": "Print what a broker's start would do.",
+    "groups": "Print the committed offsets of consumer groups.",
+    "lag": "Print how far consumer groups are from the log ends.",
     "verify": "Verify every file, and report what is corrupt.",
 }
 """The name of each command, which is its module's too, and its line of help."""

@@ -8,7 +8,7 @@ Source: ``OffsetCommitValue.json``, ``TransactionLogValue.json``,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,12 +32,13 @@ from kafkalog.messages.internal_records import (
 )
 from kafkalog.messages.schema import Message
 from kafkalog.query.newest_records import (
+    NewestRecords,
     locate_record,
     newest_records,
     partitions_of,
 )
 from kafkalog.query.records import Records
-from kafkalog.query.scan import Scan, Source, scan
+from kafkalog.query.scan import Source, scan
 from kafkalog.query.sources import find_sources
 from kafkalog.storage.file_names import METADATA_TOPIC
 from kafkalog.storage.location import locate_all
@@ -78,6 +79,7 @@ GROUPS: Final = pa.schema(
         "expire_timestamp": TIME,
     }
 )
+GROUP_ORDER: Final = ("group", "topic", "partition")
 PARTITIONS: Final = pa.list_(pa.struct({"topic": pa.string(), "partition": pa.int32()}))
 TRANSACTIONS: Final = pa.schema(
     {
@@ -168,8 +170,14 @@ def consumer_groups(
     {'group': 'readers-classic', 'topic': 'orders.gzip', 'partition': 0, 'offset': 56}
     """
     found = scan(source, filesystem=filesystem, storage_options=storage_options)
-    rows = (
-        (
+    newest = newest_records(found, CONSUMER_OFFSETS, OFFSET_COMMIT)
+    return sorted_table(committed_rows(newest), GROUPS, *GROUP_ORDER)
+
+
+def committed_rows(newest: Iterable[NewestRecords]) -> Iterator[Row]:
+    """Yield a row of `GROUPS` for each committed offset."""
+    for key, value in _current(newest, CONSUMER_OFFSETS):
+        yield (
             key["group"],
             key["topic"],
             key["partition"],
@@ -179,9 +187,6 @@ def consumer_groups(
             _known(value["commitTimestamp"]),
             _known(value.get("expireTimestamp", -1)),
         )
-        for key, value in _newest(found, CONSUMER_OFFSETS, OFFSET_COMMIT)
-    )
-    return _table(rows, GROUPS, "group", "topic", "partition")
 
 
 def transactions(
@@ -245,9 +250,11 @@ def transactions(
             _known(value.get("nextProducerEpoch", -1)),
             value.get("clientTransactionVersion", 0),
         )
-        for key, value in _newest(found, TRANSACTION_STATE, TRANSACTION)
+        for key, value in _current(
+            newest_records(found, TRANSACTION_STATE, TRANSACTION), TRANSACTION_STATE
+        )
     )
-    return _table(rows, TRANSACTIONS, "transactional_id")
+    return sorted_table(rows, TRANSACTIONS, "transactional_id")
 
 
 def topics(
@@ -310,7 +317,7 @@ def topics(
         for topic, topic_id in cluster.topic_ids.items()
         for counts in [replicas.get(topic_id, {})]
     )
-    return _table(rows, TOPICS, "topic")
+    return sorted_table(rows, TOPICS, "topic")
 
 
 def internal(
@@ -384,11 +391,11 @@ def internal(
     )
 
 
-def _newest(
-    found: Scan, topic: str, types: Collection[int]
+def _current(
+    of_partitions: Iterable[NewestRecords], topic: str
 ) -> Iterator[tuple[Message, Message]]:
     """Yield each key that is not deleted, and its newest value."""
-    for newest in newest_records(found, topic, types):
+    for newest in of_partitions:
         for offset, key, value in newest.committed.values():
             if value is None:
                 continue
@@ -439,8 +446,8 @@ def _decoded(topic: str, key: bytes | None, value: bytes | None) -> Row:
     return record.name, record.version, *texts, None
 
 
-def _table(rows: Iterator[Row], schema: pa.Schema, *sorted_by: str) -> pa.Table:
-    """Return a table of rows, with few of them as Python objects at a time."""
+def sorted_table(rows: Iterator[Row], schema: pa.Schema, *sorted_by: str) -> pa.Table:
+    """Return a table of rows in order, with few of them as Python objects at a time."""
     batches = [
         pa.RecordBatch.from_arrays(_arrays(some, schema.names, schema), schema=schema)
         for some in iter(lambda: list(islice(rows, BATCH_ROWS)), [])

@@ -539,27 +539,9 @@ class Log:
         array([ 5, -1])
         """
         start = self.log_start_offset
-        return for_each_time(timestamps, lambda ms: self._offset_for_time(ms, start))
-
-    def _offset_for_time(self, timestamp: int, start: int) -> int:
-        """Return the first offset at or above both timestamp and start offset."""
-        bounds = Bounds(start_offset=start, start_timestamp=timestamp)
-
-        def late(rows: BatchHeaders) -> tuple[npt.NDArray[np.bool_], bool]:
-            timed = (rows["magic"] < 2) | (rows["max_timestamp"] >= timestamp)
-            return timed & (rows["last_offset"] >= start), False
-
-        for segment, source in read_on(self.path, list_segments(self.path)):
-            position = segment.position_for_time(source, timestamp)
-            records = segment.records(source, position, late)
-            for step in records:
-                first = _first_offset(step, bounds, segment)
-                if first is not None:
-                    return first
-            lost = find_lost_tail(self.path, segment, records)
-            if lost is not None and lost.last_offset >= start:
-                raise lost.error
-        return NOT_FOUND
+        return for_each_time(
+            timestamps, lambda ms: find_offset_for_time(self.path, ms, start)
+        )
 
     def _checkpointed(self, name: str, default: int) -> int:
         """Return this partition's offset in a checkpoint of the log directory."""
@@ -666,6 +648,27 @@ def find_stable(directory: Location, end: int) -> int:
     read from there.
     """
     return min(replay_partition(directory, end, end).last_stable_offset, end)
+
+
+def find_offset_for_time(directory: Location, timestamp: int, start: int) -> int:
+    """Return the first offset at or above both timestamp and start offset, else -1."""
+    bounds = Bounds(start_offset=start, start_timestamp=timestamp)
+
+    def late(rows: BatchHeaders) -> tuple[npt.NDArray[np.bool_], bool]:
+        timed = (rows["magic"] < 2) | (rows["max_timestamp"] >= timestamp)
+        return timed & (rows["last_offset"] >= start), False
+
+    for segment, source in read_on(directory, list_segments(directory)):
+        position = segment.position_for_time(source, timestamp)
+        records = segment.records(source, position, late)
+        for step in records:
+            first = _first_offset(step, bounds, segment)
+            if first is not None:
+                return first
+        lost = find_lost_tail(directory, segment, records)
+        if lost is not None and lost.last_offset >= start:
+            raise lost.error
+    return NOT_FOUND
 
 
 def _first_offset(

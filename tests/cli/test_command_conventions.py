@@ -22,6 +22,17 @@ ROOT = Path(__file__).parents[2]
 ORDERS = golden.CLEAN / "orders.zstd-0"
 READERS = ("ls", "info", "cat", "head", "tail")
 EXAMPLES = (*READERS, "find", "dump", "export", "verify", "whatif", "why", "preflight")
+EXAMPLES = (
+    *READERS,
+    "find",
+    "dump",
+    "export",
+    "verify",
+    "whatif",
+    "why",
+    "groups",
+    "lag",
+)
 
 
 def modules_loaded_by(*arguments):

@@ -1,0 +1,73 @@
+"""``kafkalog groups``: print the committed offsets of consumer groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from kafkalog.cli import command_output, terminal
+from kafkalog.cli.command_options import (
+    commit_options,
+    examples,
+    format_options,
+    sources_argument,
+)
+from kafkalog.cli.command_output import Row, TableField
+
+if TYPE_CHECKING:
+    from kafkalog.storage.location import Location
+
+COMMIT: Final = (
+    TableField("group", "group"),
+    TableField("topic", "topic"),
+    TableField("partition", "partition", right=True),
+    TableField("offset", "offset", right=True),
+)
+COMMITTED: Final = TableField("commit_timestamp", "committed, UTC", terminal.in_seconds)
+FIELDS: Final = (
+    *COMMIT,
+    TableField("leader_epoch", "leader epoch", right=True),
+    COMMITTED,
+    TableField("metadata", "metadata", may_be_cut=True),
+)
+
+
+@click.command(
+    "groups",
+    epilog=examples(
+        "kafkalog groups /var/lib/kafka/data",
+        "kafkalog groups /var/lib/kafka/data --group readers-txn --format table",
+        "kafkalog groups /var/lib/kafka/data --at 2026-11-21T14:42:00Z",
+    ),
+)
+@sources_argument
+@commit_options
+@format_options
+def command(
+    paths: tuple[Location, ...],
+    names: tuple[str, ...],
+    at: int | datetime | None,
+    form: str | None,
+    no_color: bool,
+) -> None:
+    """Print the committed offset of each partition of each consumer group.
+
+    PATH is a log directory that has partitions of __consumer_offsets. All offsets of a
+    group are in one of them. Give the directories of several brokers to have all.
+
+    With --at, a group has the offset of its last commit up to that time. If compaction
+    has removed what it may have committed by then, the offset is null.
+    """
+    from kafkalog.export.group_lag import groups
+
+    rows = of_groups(command_output.rows_of(groups(list(paths), at=at)), names)
+    form = command_output.chosen_format(form)
+    command_output.print_rows(rows, FIELDS, form, no_color=no_color)
+
+
+def of_groups(rows: Iterable[Row], names: tuple[str, ...]) -> Iterator[Row]:
+    """Yield the rows of these consumer groups; without names, all."""
+    return (row for row in rows if not names or row["group"] in names)

@@ -1,0 +1,68 @@
+"""``kafkalog lag``: print how far consumer groups are from the log ends."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from kafkalog.cli import command_output
+from kafkalog.cli.command_options import (
+    commit_options,
+    examples,
+    format_options,
+    sources_argument,
+)
+from kafkalog.cli.command_output import TableField
+from kafkalog.cli.groups import COMMIT, COMMITTED, of_groups
+
+if TYPE_CHECKING:
+    from kafkalog.storage.location import Location
+
+FIELDS: Final = (
+    *COMMIT,
+    TableField("log_start_offset", "start", right=True),
+    TableField("log_end_offset", "end", right=True),
+    TableField("lag", "lag", right=True),
+    COMMITTED,
+)
+
+
+@click.command(
+    "lag",
+    epilog=examples(
+        "kafkalog lag /var/lib/kafka/data --format table",
+        "kafkalog lag /var/lib/kafka/data --group readers-classic",
+        "kafkalog lag /var/lib/kafka/data --at 2026-11-21T14:42:00Z",
+    ),
+)
+@sources_argument
+@commit_options
+@format_options
+def command(
+    paths: tuple[Location, ...],
+    names: tuple[str, ...],
+    at: int | datetime | None,
+    form: str | None,
+    no_color: bool,
+) -> None:
+    """Print the lag of each partition of each consumer group.
+
+    PATH is a log directory that has partitions of __consumer_offsets. Logs are read
+    from it as well: give the directories of several brokers to have all. The lag is the
+    log end offset minus the committed offset; null if no PATH has the partition. The
+    log end offset includes records that are not yet replicated.
+
+    With --at, a group has the offset of its last commit up to that time, and a log ends
+    before its first record with a later timestamp. What retention or compaction has
+    removed is unknown: null are an offset, if only later commits of the group are left,
+    a log end offset, if the record before it is removed, and a log start offset other
+    than 0. Timestamps of records are set by producers, unless
+    message.timestamp.type is LogAppendTime.
+    """
+    from kafkalog.export.group_lag import lag
+
+    rows = of_groups(command_output.rows_of(lag(list(paths), at=at)), names)
+    form = command_output.chosen_format(form)
+    command_output.print_rows(rows, FIELDS, form, no_color=no_color)

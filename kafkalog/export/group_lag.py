@@ -1,0 +1,283 @@
+"""The committed offsets of consumer groups and their lag, now and at a past time.
+
+The time of a log's record is its timestamp, and that of a commit is the timestamp of
+its record in ``__consumer_offsets``. A log at a past time consists of the records below
+the first one with a later timestamp.
+
+What is removed since then is unknown, and null:
+
+- an offset, if compaction removed records of ``__consumer_offsets`` from before the
+  time, and of this group and partition only later ones are left;
+- a log end offset, if the record before the first later one is removed, or if the last
+  record has no timestamp;
+- a log start offset that is not 0, as records are removed without a record of when.
+
+Source: ``ConsumerGroupCommand.java``, ``OffsetMetadataManager.java``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kafkalog.decoding.read_policy import LAST
+from kafkalog.errors import NotALogDirectoryError
+from kafkalog.export.internal_tables import (
+    CONSUMER_OFFSETS,
+    GROUP_ORDER,
+    GROUPS,
+    OFFSET_COMMIT,
+    Row,
+    committed_rows,
+    sorted_table,
+)
+from kafkalog.export.optional_packages import require
+from kafkalog.formats.timestamps import Time, as_ms
+from kafkalog.log.log import NOT_FOUND, find_end, find_offset_for_time
+from kafkalog.messages.internal_records import decode_internal
+from kafkalog.query.newest_records import (
+    NewestRecords,
+    newest_records,
+    partitions_of,
+)
+from kafkalog.query.readable_offsets import earliest_offset
+from kafkalog.query.scan import Scan, Source, scan
+from kafkalog.query.sources import PartitionSource
+from kafkalog.storage.location import Location
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = require("pyarrow", "arrow")
+
+LAG: Final = pa.schema(
+    [
+        *GROUPS,
+        pa.field("log_start_offset", pa.int64()),
+        pa.field("log_end_offset", pa.int64()),
+        pa.field("lag", pa.int64()),
+    ]
+)
+UNKNOWN_COMMIT: Final = (None,) * (len(GROUPS) - len(GROUP_ORDER))
+
+Place = tuple[str, int]
+"""A topic and the number of a partition."""
+
+
+class LogOffsetsAt(NamedTuple):
+    """The start and the end of a log; None if unknown."""
+
+    start: int | None
+    end: int | None
+
+
+NO_REPLICA: Final = LogOffsetsAt(None, None)
+
+
+def groups(
+    source: Source,
+    *,
+    at: Time | None = None,
+    filesystem: object = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> pa.Table:
+    """Return the committed offsets of consumer groups, now or at a past time.
+
+    Without `at`, this is the table of `consumer_groups`.
+
+    Parameters
+    ----------
+    source : path, URL, or list of these
+        A log directory, several, or directories of partitions of
+        ``__consumer_offsets``.
+    at : int or datetime, optional
+        The time, in ms since 1970 or as an aware datetime: records up to it count,
+        those after it do not. A commit in a transaction counts if the transaction was
+        committed by then.
+    filesystem, storage_options : optional
+        The file system of the paths, or options of that of a URL, as for `scan`.
+
+    Returns
+    -------
+    pyarrow.Table
+        A row for each group, topic and partition, with the columns of
+        `consumer_groups`. If compaction removed what the group may have committed by
+        then, all columns after these three are null: it had an offset or none.
+
+    Raises
+    ------
+    NotALogDirectoryError
+        If there is no partition of ``__consumer_offsets``.
+    CorruptRecordError
+        If a record is corrupt, with file and byte.
+    MissingDependencyError
+        If pyarrow is not installed.
+
+    Examples
+    --------
+    >>> import kafkalog
+    >>> from datetime import UTC, datetime
+    >>> noon = datetime(2026, 11, 21, 12, tzinfo=UTC)
+    >>> logs = "tests/golden/k431-clean/logs"
+    >>> kafkalog.groups(logs).num_rows, kafkalog.groups(logs, at=noon).num_rows
+    (4, 0)
+    """
+    found = scan(source, filesystem=filesystem, storage_options=storage_options)
+    return sorted_table(_commits(found, at), GROUPS, *GROUP_ORDER)
+
+
+def lag(
+    source: Source,
+    *,
+    at: Time | None = None,
+    filesystem: object = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> pa.Table:
+    """Return how far the committed offsets are from the log end, now or at a past time.
+
+    Parameters
+    ----------
+    source : path, URL, or list of these
+        A log directory, or several. Of a partition that several have, that with the
+        highest offset is read.
+    at : int or datetime, optional
+        The time, in ms since 1970 or as an aware datetime. A log ends then before its
+        first record with a later timestamp.
+    filesystem, storage_options : optional
+        The file system of the paths, or options of that of a URL, as for `scan`.
+
+    Returns
+    -------
+    pyarrow.Table
+        The table of `groups`, and the columns ``log_start_offset``, ``log_end_offset``
+        and ``lag``, the difference of ``log_end_offset`` and ``offset``. They are null
+        if no directory has the partition, or if retention or compaction removed the
+        records that they depend on. The lag is negative if the group had committed an
+        offset that this log does not have.
+
+    Raises
+    ------
+    NotALogDirectoryError
+        If there is no partition of ``__consumer_offsets``.
+    CorruptRecordError
+        If a record is corrupt, with file and byte.
+    MissingDependencyError
+        If pyarrow is not installed.
+
+    Examples
+    --------
+    >>> import kafkalog
+    >>> table = kafkalog.lag("tests/golden/k431-clean/logs")
+    >>> table.select(["group", "offset", "log_end_offset", "lag"]).to_pylist()[-1]
+    {'group': 'readers-txn', 'offset': 11, 'log_end_offset': 212, 'lag': 201}
+    """
+    found = scan(source, filesystem=filesystem, storage_options=storage_options)
+    commits = list(_commits(found, at))
+    ends = _offsets_of(found, {(topic, number) for _, topic, number, *_ in commits}, at)
+    rows = (_with_lag(commit, ends[commit[1], commit[2]]) for commit in commits)
+    return sorted_table(rows, LAG, *GROUP_ORDER)
+
+
+def _with_lag(commit: Row, log: LogOffsetsAt) -> Row:
+    offset = commit[len(GROUP_ORDER)]
+    known = offset is not None and log.end is not None
+    return (*commit, *log, log.end - offset if known else None)
+
+
+def _commits(found: Scan, at: Time | None) -> Iterator[Row]:
+    """Yield the rows of `GROUPS`; their newest records are read first."""
+    if at is None:
+        newest = newest_records(found, CONSUMER_OFFSETS, OFFSET_COMMIT)
+        yield from committed_rows(newest)
+        return
+    then = _up_to(found, as_ms(at))
+    newest = newest_records(then, CONSUMER_OFFSETS, OFFSET_COMMIT)
+    yield from committed_rows(newest)
+    for of_partition in newest:
+        yield from _removed_commits(of_partition)
+
+
+def _up_to(found: Scan, at_ms: int) -> Scan:
+    """Return a scan of ``__consumer_offsets`` as it was at a time."""
+    sources = []
+    for part in partitions_of(found, CONSUMER_OFFSETS):
+        [(source, bounds)] = part.sources
+        if source.directory is None:
+            raise NotALogDirectoryError(
+                f"expected the directory of a partition, found {source}"
+            )
+        start = earliest_offset(source.directory, source)
+        later = find_offset_for_time(source.directory, at_ms + 1, start)
+        end = LAST if later == NOT_FOUND else later
+        sources.append((source, replace(bounds, end_offset=end)))
+    return replace(found, sources=tuple(sources))
+
+
+def _removed_commits(then: NewestRecords) -> Iterator[Row]:
+    """Yield a row without an offset for each key whose earlier record may be removed.
+
+    Compaction removes a record if there is a later one of its key. So where an earlier
+    record is left, none between it and the bound is removed.
+    """
+    [(source, bounds)] = then.scan.sources
+    end = bounds.end_offset
+    policy = replace(then.scan.policy, control_records=True)
+    if end == LAST or replace(then.scan, policy=policy).count() == end:
+        return
+    after = replace(bounds, start_offset=end, end_offset=LAST)
+    [later] = newest_records(
+        replace(then.scan, sources=((source, after),)), CONSUMER_OFFSETS, OFFSET_COMMIT
+    )
+    undecided = (later.committed, *later.pending.values(), *then.pending.values())
+    keys = {
+        place: record[1]
+        for records in undecided
+        for place, record in records.items()
+        if place not in then.committed
+    }
+    for key in keys.values():
+        fields = decode_internal(CONSUMER_OFFSETS, key, None).key
+        assert fields is not None  # it is a coordinator's
+        yield tuple(fields[name] for name in GROUP_ORDER) + UNKNOWN_COMMIT
+
+
+def _offsets_of(
+    found: Scan, places: Collection[Place], at: Time | None
+) -> dict[Place, LogOffsetsAt]:
+    """Return the start and end of logs, each of the replica with the highest offset."""
+    ends: dict[Place, tuple[int, PartitionSource, Location]] = {}
+    for source, _ in found.sources:
+        place = source.topic, source.partition
+        if place not in places or source.directory is None:
+            continue
+        end = find_end(source.directory, max(0, source.log_start_offset))
+        if place not in ends or ends[place][0] < end:
+            ends[place] = end, source, source.directory
+    offsets = dict.fromkeys(places, NO_REPLICA)
+    for place, (end, source, directory) in ends.items():
+        start = earliest_offset(directory, source)
+        if at is None:
+            offsets[place] = LogOffsetsAt(start, end)
+        else:
+            known_start = 0 if start == 0 else None
+            then = _end_at(directory, start, end, as_ms(at))
+            offsets[place] = LogOffsetsAt(known_start, then)
+    return offsets
+
+
+def _end_at(directory: Location, start: int, end: int, at_ms: int) -> int | None:
+    """Return the log end offset at a time; None if the record before it is removed."""
+    later = find_offset_for_time(directory, at_ms + 1, start)
+    then = end if later == NOT_FOUND else later
+    if then == 0:
+        return then
+    last = scan(
+        directory,
+        columns=["timestamp"],
+        start_offset=then - 1,
+        end_offset=then,
+        control_records=True,
+    )
+    times = [time for records in last.chunks() for time in records.timestamp.tolist()]
+    return then if times and times[0] >= 0 else None
