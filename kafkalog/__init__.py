@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     )
     from kafkalog.export.log_dataset import dataset
     from kafkalog.export.ray_source import ray_datasource
+    from kafkalog.export.transaction_report import txns
     from kafkalog.indexes.offset_index import OffsetIndex
     from kafkalog.indexes.time_index import TimeIndex
     from kafkalog.indexes.txn_index import TransactionIndex
@@ -123,6 +124,7 @@ __all__ = [
     "splits",
     "topics",
     "transactions",
+    "txns",
     "verify",
     "whatif",
     "why",
@@ -168,6 +170,7 @@ _MODULES: Final = {
     "splits": "query.splits",
     "topics": "export.internal_tables",
     "transactions": "export.internal_tables",
+    "txns": "export.transaction_report",
     "verify": "verification",
     "whatif": "cleaner.planned_removals",
     "why": "cleaner.segment_keeping",

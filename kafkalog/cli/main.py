@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "preflight": "Print what a broker's start would do.",
     "groups": "Print the committed offsets of consumer groups.",
     "lag": "Print how far consumer groups are from the log ends.",
+    "txns": "Print transactions, and which are hanging.",
     "verify": "Verify every file, and report what is corrupt.",
 }
 """The name of each command, which is its module's too, and its line of help."""

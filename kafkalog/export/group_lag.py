@@ -34,16 +34,15 @@ from kafkalog.export.internal_tables import (
 )
 from kafkalog.export.optional_packages import require
 from kafkalog.formats.timestamps import Time, as_ms
-from kafkalog.log.log import NOT_FOUND, find_end, find_offset_for_time
+from kafkalog.log.log import NOT_FOUND, find_offset_for_time
 from kafkalog.messages.internal_records import decode_internal
 from kafkalog.query.newest_records import (
     NewestRecords,
     newest_records,
     partitions_of,
 )
-from kafkalog.query.readable_offsets import earliest_offset
+from kafkalog.query.readable_offsets import earliest_offset, longest_replicas
 from kafkalog.query.scan import Scan, Source, scan
-from kafkalog.query.sources import PartitionSource
 from kafkalog.storage.location import Location
 
 if TYPE_CHECKING:
@@ -245,24 +244,18 @@ def _removed_commits(then: NewestRecords) -> Iterator[Row]:
 def _offsets_of(
     found: Scan, places: Collection[Place], at: Time | None
 ) -> dict[Place, LogOffsetsAt]:
-    """Return the start and end of logs, each of the replica with the highest offset."""
-    ends: dict[Place, tuple[int, PartitionSource, Location]] = {}
-    for source, _ in found.sources:
-        place = source.topic, source.partition
-        if place not in places or source.directory is None:
-            continue
-        end = find_end(source.directory, max(0, source.log_start_offset))
-        if place not in ends or ends[place][0] < end:
-            ends[place] = end, source, source.directory
+    """Return the start and end of the logs of these partitions."""
+    sources = (source for source, _ in found.sources)
+    replicas = longest_replicas(
+        source for source in sources if (source.topic, source.partition) in places
+    )
     offsets = dict.fromkeys(places, NO_REPLICA)
-    for place, (end, source, directory) in ends.items():
-        start = earliest_offset(directory, source)
+    for place, (directory, start, end) in replicas.items():
         if at is None:
             offsets[place] = LogOffsetsAt(start, end)
         else:
-            known_start = 0 if start == 0 else None
             then = _end_at(directory, start, end, as_ms(at))
-            offsets[place] = LogOffsetsAt(known_start, then)
+            offsets[place] = LogOffsetsAt(0 if start == 0 else None, then)
     return offsets
 
 

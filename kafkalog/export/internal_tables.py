@@ -446,14 +446,19 @@ def _decoded(topic: str, key: bytes | None, value: bytes | None) -> Row:
     return record.name, record.version, *texts, None
 
 
-def sorted_table(rows: Iterator[Row], schema: pa.Schema, *sorted_by: str) -> pa.Table:
-    """Return a table of rows in order, with few of them as Python objects at a time."""
+def table_of(rows: Iterator[Row], schema: pa.Schema) -> pa.Table:
+    """Return a table of rows, with few of them as Python objects at a time."""
     batches = [
         pa.RecordBatch.from_arrays(_arrays(some, schema.names, schema), schema=schema)
         for some in iter(lambda: list(islice(rows, BATCH_ROWS)), [])
     ]
+    return pa.Table.from_batches(batches, schema)
+
+
+def sorted_table(rows: Iterator[Row], schema: pa.Schema, *sorted_by: str) -> pa.Table:
+    """Return a table of rows, sorted."""
     order = [(name, "ascending") for name in sorted_by]
-    return pa.Table.from_batches(batches, schema).sort_by(order)
+    return table_of(rows, schema).sort_by(order)
 
 
 def _arrays(rows: Sequence[Row], names: list[str], schema: pa.Schema) -> list[pa.Array]:

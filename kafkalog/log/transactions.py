@@ -41,6 +41,38 @@ UNDECIDED: Final = 2**63 - 1
 ABORT: Final = int(ControlRecordType.ABORT)
 MARKERS: Final = (ABORT, int(ControlRecordType.COMMIT))
 NO_MARKER: Final = -1
+NO_DATA: Final = -1
+EVENT_HEADERS: Final = (
+    "producer_id",
+    "producer_epoch",
+    "base_offset",
+    "max_timestamp",
+)
+EVENT: Final = np.dtype(
+    [
+        ("producer_id", np.int64),
+        ("producer_epoch", np.int16),
+        ("base_offset", np.int64),
+        ("max_timestamp", np.int64),
+        ("marker", np.int64),
+    ]
+)
+"""A batch with records of a transaction, or with its marker."""
+
+ENDED: Final = np.dtype(
+    [
+        ("producer_id", np.int64),
+        ("producer_epoch", np.int16),
+        ("first_offset", np.int64),
+        ("last_offset", np.int64),
+        ("last_timestamp", np.int64),
+        ("marker", np.int64),
+    ]
+)
+"""A transaction that ended: offset and time of its marker, and the marker's type.
+
+The epoch is that of the first batch. Without records, `first_offset` is -1.
+"""
 
 Int64s = npt.NDArray[np.int64]
 
@@ -89,62 +121,61 @@ class Transactions:
 
 @dataclass(slots=True)
 class TransactionReplay:
-    """A replay of the transactions of a log, step by step."""
+    """A replay of the transactions of a log, step by step.
 
-    open_producers: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
-    open_offsets: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    `open` are the first batches of the open transactions.
+    """
+
+    open: npt.NDArray[np.void] = field(default_factory=lambda: np.empty(0, EVENT))
     _aborted: list[npt.NDArray[np.void]] = field(default_factory=list)
 
-    def feed(self, step: Step) -> None:
-        """Apply the transactional batches of a step, in their order."""
-        rows = step.rows[have_flag(step.rows, TRANSACTIONAL_FLAG)]
-        types = _marker_types(step, rows)
-        producers = np.concatenate((self.open_producers, rows["producer_id"]))
-        offsets = np.concatenate((self.open_offsets, rows["base_offset"]))
-        markers = np.concatenate((np.full(len(self.open_offsets), NO_MARKER), types))
-        control = np.concatenate(
-            (
-                np.zeros(len(self.open_offsets), np.bool_),
-                rows["attributes"] & CONTROL_FLAG > 0,
-            )
-        )
-        data_or_marker = ~control | (markers != NO_MARKER)
-        self._advance(
-            producers[data_or_marker],
-            offsets[data_or_marker],
-            markers[data_or_marker],
-        )
+    def feed(self, step: Step) -> npt.NDArray[np.void]:
+        """Apply the transactional batches of a step, in their order.
 
-    def _advance(self, producers: Int64s, offsets: Int64s, markers: Int64s) -> None:
+        Return the transactions that they end, by producer, as `ENDED`.
+        """
+        rows = step.rows[have_flag(step.rows, TRANSACTIONAL_FLAG)]
+        markers = _marker_types(step, rows)
+        is_data = rows["attributes"] & CONTROL_FLAG == 0
+        relevant = is_data | (markers != NO_MARKER)
+        events = np.empty(int(relevant.sum()), EVENT)
+        events["marker"] = markers[relevant]
+        for name in EVENT_HEADERS:
+            events[name] = rows[name][relevant]
+        ended = self._advance(np.concatenate((self.open, events)))
+        aborted = ended[(ended["marker"] == ABORT) & (ended["first_offset"] >= 0)]
+        self._aborted.append(aborted[list(ABORTED.names or ())].astype(ABORTED))
+        return ended
+
+    def _advance(self, events: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
         """Split each producer's batches into transactions at its markers."""
-        if not len(producers):
-            return
-        order = np.argsort(producers, kind="stable")
-        producers, offsets, markers = producers[order], offsets[order], markers[order]
-        ends = markers != NO_MARKER
-        first = np.ones(len(order), np.bool_)
-        first[1:] = (producers[1:] != producers[:-1]) | ends[:-1]
+        events = events[np.argsort(events["producer_id"], kind="stable")]
+        is_end = events["marker"] != NO_MARKER
+        first = np.ones(len(events), np.bool_)
+        producers = events["producer_id"]
+        first[1:] = (producers[1:] != producers[:-1]) | is_end[:-1]
         starts = np.flatnonzero(first)
-        lasts = np.append(starts[1:], len(order)) - 1
-        has_data = ~ends[starts]
-        aborted = has_data & (markers[lasts] == ABORT)
-        transactions = np.empty(int(aborted.sum()), ABORTED)
-        transactions["producer_id"] = producers[starts][aborted]
-        transactions["first_offset"] = offsets[starts][aborted]
-        transactions["last_offset"] = offsets[lasts][aborted]
-        self._aborted.append(transactions)
-        still_open = has_data & ~ends[lasts]
-        self.open_producers = producers[starts][still_open]
-        self.open_offsets = offsets[starts][still_open]
+        lasts = np.append(starts[1:], len(events))[: len(starts)] - 1
+        self.open = events[starts[~is_end[lasts]]]
+        starts, lasts = starts[is_end[lasts]], lasts[is_end[lasts]]
+        ended = np.empty(len(starts), ENDED)
+        ended["producer_id"] = producers[starts]
+        ended["producer_epoch"] = events["producer_epoch"][starts]
+        offsets = events["base_offset"]
+        ended["first_offset"] = np.where(is_end[starts], NO_DATA, offsets[starts])
+        ended["last_offset"] = offsets[lasts]
+        ended["last_timestamp"] = events["max_timestamp"][lasts]
+        ended["marker"] = events["marker"][lasts]
+        return ended
 
     def settled(self, end_offset: int) -> bool:
         """Return whether every transaction that began below `end_offset` is decided."""
-        return not (self.open_offsets < end_offset).any()
+        return not (self.open["base_offset"] < end_offset).any()
 
     def result(self) -> Transactions:
         """Return the transactions up to this point of the log."""
         aborted = np.concatenate([np.empty(0, ABORTED), *self._aborted])
-        stable = int(self.open_offsets.min()) if len(self.open_offsets) else UNDECIDED
+        stable = int(self.open["base_offset"].min()) if len(self.open) else UNDECIDED
         return Transactions(aborted, stable)
 
 
@@ -219,6 +250,11 @@ def open_at(
     entries: npt.NDArray[np.void], offset: int
 ) -> tuple[TransactionReplay, int]:
     """Return a replay with the open transactions of a snapshot, and its offset."""
-    first = entries["current_txn_first_offset"].astype(np.int64)
-    producers = entries["producer_id"].astype(np.int64)
-    return TransactionReplay(producers[first >= 0], first[first >= 0]), offset
+    entries = entries[entries["current_txn_first_offset"] >= 0]
+    begun = np.empty(len(entries), EVENT)
+    begun["producer_id"] = entries["producer_id"]
+    begun["producer_epoch"] = entries["producer_epoch"]
+    begun["base_offset"] = entries["current_txn_first_offset"]
+    begun["max_timestamp"] = entries["timestamp"]
+    begun["marker"] = NO_MARKER
+    return TransactionReplay(begun), offset

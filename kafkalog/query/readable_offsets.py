@@ -5,6 +5,9 @@ There is no broker to state the high watermark, so the log end is used instead.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 from kafkalog.log.log import find_end, find_stable
 from kafkalog.log.log_segments import list_segments
 from kafkalog.query.sources import PartitionSource
@@ -24,3 +27,30 @@ def latest_offset(
     """Return the log end offset, or the last stable offset under read_committed."""
     end = find_end(directory, max(0, source.log_start_offset), past_damage=True)
     return find_stable(directory, end) if read_committed else end
+
+
+class Replica(NamedTuple):
+    """A partition's directory, and the offsets of its log."""
+
+    directory: Location
+    log_start_offset: int
+    log_end_offset: int
+
+
+def longest_replicas(
+    sources: Iterable[PartitionSource],
+) -> dict[tuple[str, int], Replica]:
+    """Return, by topic and partition, the replica with the highest log end offset.
+
+    Files and bytes in memory are ignored.
+    """
+    found: dict[tuple[str, int], Replica] = {}
+    for source in sources:
+        if source.directory is None:
+            continue
+        place = source.topic, source.partition
+        start = earliest_offset(source.directory, source)
+        end = find_end(source.directory, start)
+        if place not in found or found[place].log_end_offset < end:
+            found[place] = Replica(source.directory, start, end)
+    return found
