@@ -32,9 +32,8 @@ from kafkalog.segment.file_records import FileRecords, Step
 from kafkalog.storage.byte_source import ByteSource
 from kafkalog.storage.location import Location
 
-ABORTED: Final = np.dtype(
-    [("producer_id", np.int64), ("first_offset", np.int64), ("last_offset", np.int64)]
-)
+ABORTED_FIELDS: Final = ("producer_id", "first_offset", "last_offset")
+ABORTED: Final = np.dtype([(name, np.int64) for name in ABORTED_FIELDS])
 """An aborted transaction: the offsets of its first record and of its marker."""
 
 UNDECIDED: Final = 2**63 - 1
@@ -143,8 +142,11 @@ class TransactionReplay:
         for name in EVENT_HEADERS:
             events[name] = rows[name][relevant]
         ended = self._advance(np.concatenate((self.open, events)))
-        aborted = ended[(ended["marker"] == ABORT) & (ended["first_offset"] >= 0)]
-        self._aborted.append(aborted[list(ABORTED.names or ())].astype(ABORTED))
+        of_aborted = (ended["marker"] == ABORT) & (ended["first_offset"] != NO_DATA)
+        aborted = np.empty(int(of_aborted.sum()), ABORTED)
+        for name in ABORTED_FIELDS:
+            aborted[name] = ended[name][of_aborted]
+        self._aborted.append(aborted)
         return ended
 
     def _advance(self, events: npt.NDArray[np.void]) -> npt.NDArray[np.void]:

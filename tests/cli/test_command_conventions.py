@@ -32,6 +32,7 @@ EXAMPLES = (
     "why",
     "groups",
     "lag",
+    "txns",
 )
 
 

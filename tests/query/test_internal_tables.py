@@ -1,18 +1,17 @@
 """Internal topics as tables: equal to Kafka's reading, and to a slow reference."""
 
 import json
-import struct
 from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import kafkalog
 from kafkalog.errors import CorruptRecordError, NotALogDirectoryError
 from kafkalog.messages.internal_records import COORDINATORS, INTERNAL_TOPICS
 from tests import golden_data
 from tests.query import coordinator_reference
+from tests.query.commit_log import STEPS, offset_key, offset_value, write_steps
 
 WITH_OFFSETS = ["k282-clean", "k431-clean"]
 WITH_TRANSACTIONS = ["k282-clean", "k431-clean", "k431-crash", "k431-recovered"]
@@ -169,73 +168,6 @@ def test_every_record_is_decoded_as_kafka_decodes_it(name, topic):
             assert row["type"].upper() == expected["name"].replace("_", "")
             assert row["version"] == expected["version"]
             assert json.loads(row["value"]) == expected["data"]
-
-
-def offset_key(place, kind=1):
-    group, topic, partition = (*place, 0)
-    strings = b"".join(struct.pack(">h", len(s)) + s.encode() for s in (group, topic))
-    return struct.pack(">h", kind) + strings + struct.pack(">i", partition)
-
-
-def offset_value(offset, kind=1):
-    if kind == 0:  # Kafka 0.8
-        return struct.pack(">hqhq", 0, offset, 0, 7)
-    return struct.pack(">hqihq", 3, offset, -1, 0, 7)
-
-
-PLACES = [("g", "t"), ("g", "u"), ("h", "t")]
-STEPS = st.lists(
-    st.one_of(
-        st.tuples(
-            st.sampled_from(PLACES),
-            st.sampled_from([None, 1, 2, 3]),  # a producer, or no transaction
-            st.booleans(),  # whether the key is deleted
-            st.sampled_from([0, 1]),  # the type of the key
-        ),
-        st.tuples(st.sampled_from([1, 2, 3]), st.booleans()),  # a marker
-    ),
-    max_size=40,
-)
-
-
-def write_steps(directory, steps):
-    """Write a partition of ``__consumer_offsets``; return the rows of the reference."""
-    directory.mkdir(parents=True, exist_ok=True)
-    rows, batches = [], []
-    for offset, step in enumerate(steps):
-        if len(step) == 2:
-            producer_id, commits = step
-            rows.append({"producer_id": producer_id, "commits": commits})
-            batch = kafkalog.RecordBatchBuilder(
-                base_offset=offset,
-                producer_id=producer_id,
-                producer_epoch=0,
-                is_transactional=True,
-                is_control=True,
-            )
-            batch.append(struct.pack(">hh", 0, commits), bytes(6), timestamp=1)
-        else:
-            place, producer_id, is_deleted, kind = step
-            rows.append(
-                {
-                    "offset": offset,
-                    "place": place,
-                    "value": None if is_deleted else offset,
-                    "producer_id": producer_id,
-                }
-            )
-            batch = kafkalog.RecordBatchBuilder(
-                base_offset=offset,
-                producer_id=-1 if producer_id is None else producer_id,
-                producer_epoch=-1 if producer_id is None else 0,
-                base_sequence=-1 if producer_id is None else 0,
-                is_transactional=producer_id is not None,
-            )
-            value = None if is_deleted else offset_value(offset, kind)
-            batch.append(offset_key(place, kind), value, timestamp=1)
-        batches.append(batch.build())
-    (directory / f"{0:020d}.log").write_bytes(b"".join(batches))
-    return rows
 
 
 @given(steps=STEPS)
