@@ -10,13 +10,18 @@ from libc.string cimport memset
 
 from kafkalog._speedups._batch cimport BATCH_HEADER, CODEC_MASK, Batch
 from kafkalog._speedups._crc cimport crc_setup
-from kafkalog._speedups._cursor cimport Cursor, Status, be64, wrapping_add
+from kafkalog._speedups._cursor cimport (
+    LINE, Cursor, Status, be64, prefetch, wrapping_add
+)
 from kafkalog._speedups._entry cimport crc_matches
 from kafkalog._speedups._payload cimport next_message, read_payload
 from kafkalog._speedups._record cimport Record, read_header, read_record
 from kafkalog._speedups._rows cimport Rows, hold_rows, release_rows
 from kafkalog._speedups._record_output cimport Bounds, Headers, RecordOutput
 from kafkalog._speedups._strings cimport strings_of
+
+cdef enum:
+    RECORDS_AHEAD = 8  # whose headers are prefetched
 
 crc_setup()
 
@@ -286,6 +291,9 @@ def decode_headers(
     at.data = &src[0] if src.shape[0] else NULL
     with nogil:
         for i in range(headers_start.shape[0]):
+            if i + RECORDS_AHEAD < headers_start.shape[0]:
+                prefetch(at.data + headers_start[i + RECORDS_AHEAD])
+                prefetch(at.data + headers_start[i + RECORDS_AHEAD] + LINE)
             at.pos = headers_start[i]
             if at.pos < 0 or offsets[i] < 0 or offsets[i + 1] > out.shape[1]:
                 status = Status.RECORD_HEADERS
