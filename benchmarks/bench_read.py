@@ -2,7 +2,8 @@
 
 All verify every checksum, and read the same bytes in turn. Ours returns columns, all of
 them; where the peer only visits its records and drops them, views of ours are measured
-as well. Two threads can at best take half the wall time of one.
+as well. Two threads can at best take half the wall time of one. A file in the page
+cache can at best be read as fast as the same bytes in memory.
 """
 
 import subprocess
@@ -94,6 +95,17 @@ def bench_two_threads(benchmark, segment, shape, codec, size):
     timing = compare(two, one, peer="limit", of=count, clock=perf_counter)
     half = timing["theirs"] / 2
     benchmark.extra_info.update(outcome("limit", timing["ours"], half))
+
+
+@pytest.mark.parametrize("size", ["16k"])
+@pytest.mark.parametrize(("shape", "codec"), CASES + COMPRESSED)
+@pytest.mark.parametrize("way", ["columns", "views"])
+def bench_read_a_file(benchmark, segment, shape, codec, size, way):
+    path, count = segment(shape, codec, size)
+    options = {"reuse": True, "views": way == "views"}
+    file, memory = (partial(ours, of, **options) for of in (path, path.read_bytes()))
+    assert benchmark.pedantic(file, rounds=5, warmup_rounds=1) == memory() == count
+    benchmark.extra_info.update(compare(file, memory, peer="limit", of=count))
 
 
 def peak_bytes(way, path):
