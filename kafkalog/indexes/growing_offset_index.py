@@ -134,5 +134,5 @@ class GrowingOffsetIndex(GrowingIndex[OffsetIndex, OffsetPosition]):
             raise torn
 
     def _at(self, slot: int) -> OffsetPosition:
-        relative, position = _SLOT.unpack(self._entry(slot))
+        relative, position = _SLOT.unpack_from(self._content(), slot * _SLOT.size)
         return OffsetPosition(self.base_offset + relative, position)
