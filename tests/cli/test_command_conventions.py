@@ -21,7 +21,6 @@ from .shell import COMMAND, call, run
 ROOT = Path(__file__).parents[2]
 ORDERS = golden.CLEAN / "orders.zstd-0"
 READERS = ("ls", "info", "cat", "head", "tail")
-EXAMPLES = (*READERS, "find", "dump", "export", "verify", "whatif", "why", "preflight")
 EXAMPLES = (
     *READERS,
     "find",
@@ -30,6 +29,7 @@ EXAMPLES = (
     "verify",
     "whatif",
     "why",
+    "preflight",
     "groups",
     "lag",
     "txns",
