@@ -1,6 +1,7 @@
 """``preflight`` on the command line: formats and exit codes."""
 
 import json
+import re
 import shutil
 
 import kafkalog
@@ -34,7 +35,7 @@ def test_a_loss_ends_with_1_and_is_shown(tmp_path):
     ran = call("preflight", logs, "--format", "table")
     assert ran.exit_code == 1
     assert "0 records lost" not in ran.stdout.splitlines()[-1]
-    assert "about 0.0 seconds of reading" in ran.stdout
+    assert re.search(r"about \d+\.\d seconds of reading", ran.stdout)
 
 
 def test_a_broker_that_does_not_start_ends_with_1(tmp_path):
