@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from kafkalog.manager.log_manager import LogManager
     from kafkalog.manager.replication import replicate
     from kafkalog.messages.internal_records import InternalRecord, decode_internal
+    from kafkalog.query.diff_report import DiffReport, PartitionDiff
     from kafkalog.query.index_scan import (
         scan_indexes,
     )
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
     from kafkalog.query.index_scan import (
         scan_transaction_indexes as scan_transaction_indexes,
     )
+    from kafkalog.query.log_diff import diff
     from kafkalog.query.records import Records
     from kafkalog.query.scan import Scan, scan
     from kafkalog.query.splits import Split, splits
@@ -84,6 +86,7 @@ __all__ = [
     "BrokerConfig",
     "CorruptRecordError",
     "CorruptionError",
+    "DiffReport",
     "InternalRecord",
     "KafkaLogError",
     "Log",
@@ -95,6 +98,7 @@ __all__ = [
     "MissingDependencyError",
     "OffsetIndex",
     "OffsetOutOfRangeError",
+    "PartitionDiff",
     "Problem",
     "Record",
     "RecordBatch",
@@ -110,6 +114,7 @@ __all__ = [
     "consumer_groups",
     "dataset",
     "decode_internal",
+    "diff",
     "encode_batches",
     "groups",
     "internal",
@@ -133,11 +138,13 @@ __all__ = [
 _MODULES: Final = {
     "AppendResult": "log.appending",
     "BrokerConfig": "config.broker_config",
+    "DiffReport": "query.diff_report",
     "InternalRecord": "messages.internal_records",
     "Log": "log.log",
     "LogConfig": "config.log_config",
     "LogManager": "manager.log_manager",
     "OffsetIndex": "indexes.offset_index",
+    "PartitionDiff": "query.diff_report",
     "Problem": "verification.verification_report",
     "Record": "decoding.record_batch",
     "RecordBatch": "decoding.record_batch",
@@ -153,6 +160,7 @@ _MODULES: Final = {
     "dataset": "export.log_dataset",
     "consumer_groups": "export.internal_tables",
     "decode_internal": "messages.internal_records",
+    "diff": "query.log_diff",
     "encode_batches": "encoding.batch_builder",
     "groups": "export.group_lag",
     "internal": "export.internal_tables",

@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "groups": "Print the committed offsets of consumer groups.",
     "lag": "Print how far consumer groups are from the log ends.",
     "txns": "Print transactions, and which are hanging.",
+    "diff": "Compare two replicas, or a backup and its source.",
     "verify": "Verify every file, and report what is corrupt.",
 }
 """The name of each command, which is its module's too, and its line of help."""

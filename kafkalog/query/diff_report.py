@@ -1,0 +1,138 @@
+"""The report of `diff`: a row for each partition."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkalog.codecs.html_text import html_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SHOWN: Final = 20
+"""Maximum number of rows in a report's HTML."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDiff:
+    """The result of the comparison of one partition.
+
+    Attributes
+    ----------
+    topic, partition : str, int
+        The partition.
+    equal : bool
+        Whether both sides have the same records in the compared range, up to the same
+        end, and no corrupt batch.
+    first_difference : int or None
+        The lowest offset at which the sides differ; None if they are equal.
+    leader_epoch : int or None
+        The leader epoch of the record at that offset: in `a`, or in `b` if `a` has
+        none. None if it is unknown.
+    records_only_in_a, records_only_in_b : int
+        Number of records without an equal one at the same offset on the other side.
+    why : str
+        What was found, and which offsets were not compared.
+    """
+
+    topic: str
+    partition: int
+    equal: bool
+    first_difference: int | None
+    leader_epoch: int | None
+    records_only_in_a: int
+    records_only_in_b: int
+    why: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row as it is printed in JSON.
+
+        Examples
+        --------
+        >>> row = PartitionDiff("orders", 0, True, None, None, 0, 0, "equal")
+        >>> row.as_dict()["equal"]
+        True
+        """
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DiffReport:
+    """The result of `diff`.
+
+    Attributes
+    ----------
+    partitions : tuple of PartitionDiff
+        A row for each partition of either side, by topic and number.
+
+    Examples
+    --------
+    >>> row = PartitionDiff("orders", 0, True, None, None, 0, 0, "equal")
+    >>> DiffReport((row,))
+    <DiffReport: 1 partition, 0 of them different>
+    """
+
+    partitions: tuple[PartitionDiff, ...]
+
+    @property
+    def equal(self) -> bool:
+        """Whether all partitions are equal."""
+        return all(row.equal for row in self.partitions)
+
+    def to_arrow(self) -> pa.Table:
+        """Return the partitions as a table, one row each.
+
+        Returns
+        -------
+        pyarrow.Table
+            A column for each attribute of `PartitionDiff`, in their order.
+
+        Raises
+        ------
+        MissingDependencyError
+            If pyarrow is not installed.
+
+        Examples
+        --------
+        >>> DiffReport(()).to_arrow().column_names[:3]
+        ['topic', 'partition', 'equal']
+        """
+        from kafkalog.export.optional_packages import require
+
+        arrow = require("pyarrow", "arrow")
+        types = {
+            "topic": arrow.string(),
+            "partition": arrow.int32(),
+            "equal": arrow.bool_(),
+            "leader_epoch": arrow.int32(),
+            "why": arrow.string(),
+        }
+        schema = arrow.schema(
+            [(name, types.get(name, arrow.int64())) for name in _names()]
+        )
+        rows = [row.as_dict() for row in self.partitions]
+        return arrow.Table.from_pylist(rows, schema)
+
+    def __str__(self) -> str:
+        count = len(self.partitions)
+        different = sum(not row.equal for row in self.partitions)
+        noun = "partition" if count == 1 else "partitions"
+        return f"{count:,} {noun}, {different:,} of them different"
+
+    def __repr__(self) -> str:
+        return f"<DiffReport: {self}>"
+
+    def _repr_html_(self) -> str:
+        """Return the first rows as HTML, those that differ before others."""
+        ordered = sorted(self.partitions, key=lambda row: row.equal)
+        rows = [
+            [str(getattr(row, name)) for name in _names()] for row in ordered[:SHOWN]
+        ]
+        more = len(ordered) - len(rows)
+        footer = f"{more:,} more partitions." if more else ""
+        return html_table(f"DiffReport: {self}", _names(), rows, footer)
+
+
+def _names() -> list[str]:
+    return [member.name for member in fields(PartitionDiff)]
