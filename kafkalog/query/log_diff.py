@@ -363,15 +363,18 @@ class _Comparison:
 
     def _count_batches(self, a: _Side, b: _Side) -> None:
         """Count the next batches, which differ, of both sides or of the one behind."""
-        last_a, last_b = a.rows["last_offset"][0], b.rows["last_offset"][0]
-        epochs = [NO_LEADER_EPOCH, NO_LEADER_EPOCH]
-        offsets = []
-        for number, side in enumerate((a, b)):
-            if (last_a, last_b)[number] == min(last_a, last_b):
-                epochs[number] = int(side.rows["leader_epoch"][0])
-                offsets.append(side.first_offset())
+        sides = (a, b)
+        lasts = [int(side.rows["last_offset"][0]) for side in sides]
+        epochs = [int(side.rows["leader_epoch"][0]) for side in sides]
+        firsts = [side.first_offset() for side in sides]
+        overlap = max(firsts) <= min(lasts)
+        for number, side in enumerate(sides):
+            if lasts[number] == min(lasts):
                 self._only[number] += side.count(side.take(1))
-        self._add(min(offsets), (epochs[0], epochs[1]), ("bytes",))
+            elif not overlap:
+                epochs[number] = NO_LEADER_EPOCH
+        columns = ("bytes",) if overlap else ()
+        self._add(min(firsts), (epochs[0], epochs[1]), columns)
 
     def _count_rest(self, number: int, side: _Side) -> None:
         """Count the records of a side after the end of the other."""

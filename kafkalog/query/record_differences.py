@@ -111,4 +111,5 @@ def _headers_differ(
 def _ranges(starts: npt.NDArray[np.int32], counts: npt.NDArray[np.int32]) -> Indexes:
     """Return the integers of the ranges of `counts` integers from `starts` on."""
     before = np.cumsum(counts) - counts
-    return np.arange(int(counts.sum())) + np.repeat(starts - before, counts)
+    ranges: Indexes = np.arange(int(counts.sum())) + np.repeat(starts - before, counts)
+    return ranges
