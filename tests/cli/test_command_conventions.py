@@ -34,6 +34,7 @@ EXAMPLES = (
     "lag",
     "txns",
 )
+EXAMPLES = (*READERS, "find", "dump", "export", "verify", "whatif", "why", "diff")
 
 
 def modules_loaded_by(*arguments):

@@ -56,8 +56,11 @@ def test_local_paths_and_urls_are_read_together(url):
 @pytest.mark.parametrize(
     "command", ["verify", "dump", "compact", "whatif", "why", "preflight"]
 )
+@pytest.mark.parametrize(
+    "command", ["verify", "dump", "compact", "whatif", "why", "diff"]
+)
 def test_a_command_that_needs_local_files_states_so(command):
-    ran = call(command, "memory://logs")
+    ran = call(command, "memory://logs", *(["b"] if command == "diff" else []))
     assert ran.exit_code == 2
     assert "memory:// URL, expected a local path" in ran.stderr
 
