@@ -33,8 +33,8 @@ EXAMPLES = (
     "groups",
     "lag",
     "txns",
+    "diff",
 )
-EXAMPLES = (*READERS, "find", "dump", "export", "verify", "whatif", "why", "diff")
 
 
 def modules_loaded_by(*arguments):
