@@ -28,6 +28,7 @@ from kafkalog.formats.batch_headers import BatchHeaders, Bytes
 from kafkalog.formats.layout import NO_LEADER_EPOCH
 from kafkalog.log.log_segments import list_segments
 from kafkalog.query.diff_report import DiffReport, PartitionDiff
+from kafkalog.query.log_contents import contents_of
 from kafkalog.query.partition_reader import PartitionReader, ScanProblem, SegmentStep
 from kafkalog.query.record_differences import (
     COMPARED,
@@ -134,6 +135,13 @@ def _pairs(
         [(key, source)], [other] = first.items(), second.values()
         return {key: (source, other)}
     return {key: (first.get(key), second.get(key)) for key in {*first, *second}}
+
+
+def _log_end(source: PartitionSource) -> int:
+    """Return the log end offset, by the headers of the last segment."""
+    assert source.directory is not None
+    segments = list_segments(source.directory)
+    return contents_of(segments[-1]).next_offset if segments else 0
 
 
 def _log_start(source: PartitionSource) -> int:
@@ -283,15 +291,21 @@ class _Comparison:
         self._key, self._compare_bytes = key, compare_bytes
         self._starts = [None if one is None else _log_start(one) for one in (a, b)]
         start = max(start for start in self._starts if start is not None)
+        self._start = start
         self._sides = _Side("a", a, start), _Side("b", b, start)
         self._only = [0, 0]
         self._first: _Difference | None = None
+        for source, own, side in zip((a, b), self._starts, self._sides, strict=True):
+            if source is not None and own is not None and own < start:
+                side.end = min(_log_end(source), start)
 
     def result(self) -> PartitionDiff:
         """Compare the sides, and return the row of the report."""
         self._compare()
         for number, side in enumerate(self._sides):
             self._count_rest(number, side)
+        if any(side.end < self._start for side in self._sides):
+            self._add(self._start, (NO_LEADER_EPOCH, NO_LEADER_EPOCH))
         first = self._first
         for side in self._sides:
             for offset, _ in side.problems:
@@ -415,6 +429,11 @@ class _Comparison:
         for (behind, ahead), only in zip(
             (self._sides, self._sides[::-1]), self._only, strict=True
         ):
+            if behind.end < self._start:
+                return (
+                    f"no common offsets: {behind.name} ends at offset {behind.end}, "
+                    f"{ahead.name} starts at offset {self._start}"
+                )
             if not only and first.offset >= behind.end:
                 return (
                     f"{behind.name} is behind: it ends at offset {behind.end}, "

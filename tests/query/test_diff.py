@@ -160,6 +160,23 @@ def test_offsets_before_the_log_start_of_one_side_are_not_compared(
     )
 
 
+@pytest.mark.parametrize("batches", [[], [build(2, "none", 20)]])
+def test_logs_without_common_offsets_differ(first, tmp_path, batches):
+    other = one_segment(tmp_path / "b" / "t-0", *batches, base=20)
+    row = row_of(first, other)
+    epoch = 5 if batches else None
+    assert brief(row) == ((False, 20, epoch), (0, 3 * len(batches)))
+    assert row.why == (
+        "no common offsets: a ends at offset 9, b starts at offset 20; "
+        "offsets 0 to 19 of a are not compared, as b starts at offset 20"
+    )
+
+
+def test_a_log_emptied_by_retention_equals_one_that_ends_there(first, tmp_path):
+    other = one_segment(tmp_path / "b" / "t-0", base=9)
+    assert brief(row_of(first, other)) == EQUAL
+
+
 def test_the_checkpointed_log_start_offset_counts(first, tmp_path):
     shutil.copytree(first, tmp_path / "b" / "t-0")
     checkpoint = tmp_path / "b" / "log-start-offset-checkpoint"
@@ -368,6 +385,39 @@ def test_it_agrees_with_a_comparison_of_lists(logs):
         assert row.why.startswith("a is behind")
     else:
         assert f"at offset {different}" in row.why
+
+
+DAMAGE = {
+    "flipped": lambda data, at: data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :],
+    "cut": lambda data, at: data[:at],
+    "zeroed": lambda data, at: data[:at] + bytes(len(data) - at),
+    "without bytes": lambda data, at: data[:at] + data[at + 7 :],
+}
+
+
+@pytest.mark.parametrize("compare_bytes", [False, True])
+@pytest.mark.parametrize("how", DAMAGE)
+@pytest.mark.parametrize("name", ["ledger-0", "orders.lz4-0", "state.none-0"])
+def test_damage_anywhere_makes_a_difference(tmp_path, name, how, compare_bytes):
+    copy = tmp_path / name
+    shutil.copytree(CLEAN / name, copy)
+    path = max(copy.glob("*.log"), key=lambda path: path.stat().st_size)
+    data = path.read_bytes()
+    for at in range(1, len(data), len(data) // 12):
+        path.write_bytes(DAMAGE[how](data, at))
+        row = row_of(CLEAN / name, copy, compare_bytes=compare_bytes)
+        assert not row.equal
+        assert row.first_difference is not None
+
+
+def test_a_change_after_many_steps_is_found(tmp_path):
+    batches = [build(2, "none", base) for base in range(0, 9000, 3)]
+    a = one_segment(tmp_path / "a" / "t-0", *batches)
+    batches[2500] = build(2, "none", 7500, text=b"other")
+    batches[2700:2800] = [build(2, "zstd", 8100, 300)]
+    b = one_segment(tmp_path / "b" / "t-0", *batches)
+    row = row_of(a, b)
+    assert brief(row) == ((False, 7500, 5), (3, 3))
 
 
 def test_topics_and_partitions_are_selected():
