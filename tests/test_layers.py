@@ -33,6 +33,7 @@ KERNELS = [
 UPWARD = {
     ("cleaner/removal_report.py", "export"),
     ("query/records.py", "export"),
+    ("query/diff_report.py", "export"),
     ("query/scan.py", "export"),
     ("startup/start_report.py", "export"),
     ("verification/verification_report.py", "export"),

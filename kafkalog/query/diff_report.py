@@ -48,6 +48,11 @@ class PartitionDiff:
     def as_dict(self) -> dict[str, Any]:
         """Return the row as it is printed in JSON.
 
+        Returns
+        -------
+        dict
+            A member for each attribute, in their order.
+
         Examples
         --------
         >>> row = PartitionDiff("orders", 0, True, None, None, 0, 0, "equal")
