@@ -58,8 +58,8 @@ def diff(
     b: AnyPath,
     *,
     compare_bytes: bool = False,
-    topics: Iterable[str] = (),
-    partitions: Iterable[int] = (),
+    topics: str | Iterable[str] = (),
+    partitions: int | Iterable[int] = (),
 ) -> DiffReport:
     """Compare two replicas, or a backup and its source, partition by partition.
 
@@ -78,9 +78,9 @@ def diff(
     compare_bytes : bool
         Whether to compare batches byte for byte, as they are in replicas that were not
         compacted.
-    topics : iterable of str
+    topics : str or iterable of str
         Only these topics; ``*``, ``?`` and ``[...]`` match as in a shell.
-    partitions : iterable of int
+    partitions : int or iterable of int
         Only partitions with these numbers.
 
     Returns
@@ -111,7 +111,9 @@ def diff(
     """
     pairs = _pairs(a, b)
     keys = sorted(pairs)
-    chosen = choose_partitions(keys, list(topics), list(partitions))
+    patterns = [topics] if isinstance(topics, str) else list(topics)
+    numbers = [partitions] if isinstance(partitions, int) else list(partitions)
+    chosen = choose_partitions(keys, patterns, numbers)
     return DiffReport(
         tuple(
             _Comparison(key, *pairs[key], compare_bytes=compare_bytes).result()

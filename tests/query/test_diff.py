@@ -423,6 +423,7 @@ def test_a_change_after_many_steps_is_found(tmp_path):
 def test_topics_and_partitions_are_selected():
     report = kafkalog.diff(*REPLICAS, topics=["tw*"], partitions=[1])
     assert [row.partition for row in report.partitions] == [1]
+    assert kafkalog.diff(*REPLICAS, topics="twins", partitions=1) == report
     with pytest.raises(FileNotFoundError, match="No such topic"):
         kafkalog.diff(*REPLICAS, topics=["nothing"])
 
