@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kafkalog.decoding.read_policy import LAST
+from kafkalog.decoding.read_policy import LAST, Bounds
 from kafkalog.errors import NotALogDirectoryError
 from kafkalog.export.internal_tables import (
     CONSUMER_OFFSETS,
@@ -41,9 +41,8 @@ from kafkalog.query.newest_records import (
     newest_records,
     partitions_of,
 )
-from kafkalog.query.readable_offsets import earliest_offset, longest_replicas
+from kafkalog.query.readable_offsets import Replica, earliest_offset, longest_replicas
 from kafkalog.query.scan import Scan, Source, scan
-from kafkalog.storage.location import Location
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -250,27 +249,27 @@ def _offsets_of(
         source for source in sources if (source.topic, source.partition) in places
     )
     offsets = dict.fromkeys(places, NO_REPLICA)
-    for place, (directory, start, end) in replicas.items():
+    for place, log in replicas.items():
+        start, end = log.log_start_offset, log.log_end_offset
         if at is None:
             offsets[place] = LogOffsetsAt(start, end)
         else:
-            then = _end_at(directory, start, end, as_ms(at))
+            then = _end_at(found, log, as_ms(at))
             offsets[place] = LogOffsetsAt(0 if start == 0 else None, then)
     return offsets
 
 
-def _end_at(directory: Location, start: int, end: int, at_ms: int) -> int | None:
+def _end_at(found: Scan, log: Replica, at_ms: int) -> int | None:
     """Return the log end offset at a time; None if the record before it is removed."""
-    later = find_offset_for_time(directory, at_ms + 1, start)
-    then = end if later == NOT_FOUND else later
+    later = find_offset_for_time(log.directory, at_ms + 1, log.log_start_offset)
+    then = log.log_end_offset if later == NOT_FOUND else later
     if then == 0:
         return then
-    last = scan(
-        directory,
-        columns=["timestamp"],
-        start_offset=then - 1,
-        end_offset=then,
-        control_records=True,
+    last = replace(
+        found,
+        sources=((log.source, Bounds(start_offset=then - 1, end_offset=then)),),
+        columns=("timestamp",),
+        policy=replace(found.policy, control_records=True),
     )
     times = [time for records in last.chunks() for time in records.timestamp.tolist()]
     return then if times and times[0] >= 0 else None

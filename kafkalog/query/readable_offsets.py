@@ -32,6 +32,7 @@ def latest_offset(
 class Replica(NamedTuple):
     """A partition's directory, and the offsets of its log."""
 
+    source: PartitionSource
     directory: Location
     log_start_offset: int
     log_end_offset: int
@@ -52,5 +53,5 @@ def longest_replicas(
         start = earliest_offset(source.directory, source)
         end = find_end(source.directory, start)
         if place not in found or found[place].log_end_offset < end:
-            found[place] = Replica(source.directory, start, end)
+            found[place] = Replica(source, source.directory, start, end)
     return found
