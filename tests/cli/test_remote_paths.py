@@ -16,6 +16,9 @@ READS = [
     ["head", "--topic", "__consumer_offsets", "--decode"],
     ["tail", "--topic", "orders.zstd", "-n", "3", "--columns", "offset,value"],
     ["find", "--topic", "orders.none", "--offset", "7"],
+    ["groups"],
+    ["lag", "--at", "2026-11-21T14:42:00Z"],
+    ["txns", "--topic", "ledger"],
 ]
 
 
