@@ -201,7 +201,10 @@ def txns(
     >>> table.select(["partition", "producer_id", "first_offset"]).to_pylist()
     [{'partition': 0, 'producer_id': 4, 'first_offset': 107}, ...
     """
-    wanted = {TxnState(state) for state in states} or set(TxnState)
+    for state in states:
+        if state not in tuple(TxnState):
+            raise ValueError(f"state {state!r}, expected one of {', '.join(TxnState)}")
+    wanted = set(states or TxnState)
     located = locate_all(source, filesystem, storage_options)
     chosen = scan(located, topics=topics, partitions=partitions)
     replicas = longest_replicas(part for part, _ in chosen.sources)
