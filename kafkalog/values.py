@@ -215,7 +215,7 @@ def message_indexes(column: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _Values:
     """Byte strings as the kernels take them: row i is ``data[begins[i]:ends[i]]``."""
 
     data: Bytes
@@ -237,22 +237,22 @@ class _Rows:
             )
 
 
-def _rows_of_records(column: BytesColumn | ViewColumn) -> _Rows:
+def _rows_of_records(column: BytesColumn | ViewColumn) -> _Values:
     if isinstance(column, ViewColumn):
         start, length = map(np.ascontiguousarray, (column.start, column.length))
-        return _Rows(column.data, start, start + length, None)
+        return _Values(column.data, start, start + length, None)
     valid = None if column.valid is None else column.valid.view(np.uint8)
-    return _Rows(column.data, column.offsets[:-1], column.offsets[1:], valid)
+    return _Values(column.data, column.offsets[:-1], column.offsets[1:], valid)
 
 
-def _ids(rows: _Rows) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
+def _ids(rows: _Values) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
     """Return the id of each row, and whether it has one."""
     ids, found = np.empty(len(rows), np.int32), np.empty(len(rows), np.uint8)
     rows.call(_speedups.read_schema_ids, rows.valid, NO_SCHEMA_ID, ids, found)
     return ids, found.view(np.bool_)
 
 
-def _payload_places(rows: _Rows, protobuf: bool) -> tuple[Places, Places]:
+def _payload_places(rows: _Values, protobuf: bool) -> tuple[Places, Places]:
     """Return the start of each payload, and its length, -1 if there is none."""
     starts, lengths = np.empty_like(rows.begins), np.empty_like(rows.begins)
     rows.call(_speedups.skip_schema_headers, rows.valid, protobuf, starts, lengths)
@@ -260,7 +260,7 @@ def _payload_places(rows: _Rows, protobuf: bool) -> tuple[Places, Places]:
 
 
 def _indexes(
-    rows: _Rows,
+    rows: _Values,
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
     """Return all message indexes, the offsets of each row, and whether it has any."""
     counts, offsets = (np.empty(len(rows) + i, np.int32) for i in (0, 1))
@@ -290,7 +290,7 @@ def _of_chunks(column: Any, read: Callable[[Any], Any]) -> Any:
     return pa.chunked_array([read(chunk) for chunk in chunks])
 
 
-def _rows_of_arrow(chunk: pa.Array) -> _Rows:
+def _rows_of_arrow(chunk: pa.Array) -> _Values:
     """Return the rows of an Arrow array, which may be a slice of a longer one."""
     pa = require("pyarrow", "arrow")
     first, count = chunk.offset, len(chunk)
@@ -305,7 +305,7 @@ def _rows_of_arrow(chunk: pa.Array) -> _Rows:
         skipped = first % 8
         valid = np.unpackbits(bits, count=skipped + count, bitorder="little")[skipped:]
     held = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
-    return _Rows(held, offsets[:-1], offsets[1:], valid)
+    return _Values(held, offsets[:-1], offsets[1:], valid)
 
 
 def _arrow_ids(chunk: pa.Array) -> pa.Array:

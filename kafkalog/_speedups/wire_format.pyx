@@ -60,12 +60,12 @@ cdef inline Found find_row(
 
 
 cdef inline int32_t take_indexes(
-    Cursor* at, int32_t* out, int32_t room
+    Cursor* at, int32_t* out, int32_t capacity
 ) noexcept nogil:
     # Read message indexes into `out`, unless that is NULL. Returns their number, or -1
-    # if they are invalid or more than `room`.
+    # if they are invalid or more than `capacity`.
     cdef int32_t count = 0, index = 0, i
-    if read_varint(at, &count) != Status.OK or count < 0 or max(count, 1) > room:
+    if read_varint(at, &count) != Status.OK or count < 0 or max(count, 1) > capacity:
         return -1
     if count > at.end - at.pos:  # each takes a byte or more
         return -1
@@ -183,17 +183,17 @@ def read_message_indexes(
     cdef Py_ssize_t i, done = 0
     cdef Rows rows = rows_of(data, None, begins.shape[0])
     cdef Cursor at = Cursor(rows.data, 0, 0)
-    cdef int32_t room
+    cdef int32_t capacity
     with nogil:
         for i in range(begins.shape[0]):
-            room = offsets[i + 1] - offsets[i]
-            if room > 0:
+            capacity = offsets[i + 1] - offsets[i]
+            if capacity > 0:
                 if offsets[i] < 0 or offsets[i + 1] > indexes.shape[0]:
                     break
                 if find_row(&rows, i, begins[i], ends[i]) != Found.FRAMED:
                     break
                 at.pos, at.end = begins[i] + HEADER_BYTES, ends[i]
-                if take_indexes(&at, &indexes[offsets[i]], room) != room:
+                if take_indexes(&at, &indexes[offsets[i]], capacity) != capacity:
                     break
             done += 1
     return done

@@ -17,18 +17,21 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+import numpy as np
+
 from kafkalog.export.optional_packages import require
 from kafkalog.query.conditions import (
     ANYTHING,
     MIRRORED,
     NOTHING,
+    BatchCondition,
     Comparison,
-    Condition,
     NullTest,
     Value,
     either,
     every,
 )
+from kafkalog.query.scan_columns import FIXED
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,20 +52,9 @@ SIGNS: Final = {
     "greater": ">",
     "greater_equal": ">=",
 }
-INTEGERS: Final = frozenset(
-    {
-        "partition",
-        "offset",
-        "timestamp_type",
-        "leader_epoch",
-        "producer_id",
-        "producer_epoch",
-        "magic",
-        "position",
-    }
-)
 TEXTS: Final = frozenset({"topic", "codec", "segment"})
-FLAGS: Final = frozenset({"is_transactional", "is_control"})
+FLAGS: Final = frozenset(name for name, dtype in FIXED.items() if dtype == np.bool_)
+INTEGERS: Final = FIXED.keys() - TEXTS - FLAGS - {"timestamp"}
 MS_PER_UNIT: Final = {
     "s": Fraction(1000),
     "ms": Fraction(1),
@@ -72,7 +64,7 @@ MS_PER_UNIT: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class ColumnRef:
     """A reference to a column, or to a field within it."""
 
     path: tuple[str, ...]
@@ -87,7 +79,7 @@ class Call:
     options: dict[str, Any] = field(default_factory=dict)
 
 
-Node: TypeAlias = "Field | pa.Scalar | Condition"
+Node: TypeAlias = "ColumnRef | pa.Scalar | BatchCondition"
 """An argument: a column, a literal, or a call's result."""
 
 
@@ -99,7 +91,7 @@ class Filter:
     those it refers to; None if they are not known.
     """
 
-    condition: Condition
+    condition: BatchCondition
     columns: frozenset[str] | None
 
 
@@ -139,27 +131,27 @@ def _fold(entries: Iterator[tuple[str, str]], batch: pa.RecordBatch) -> Filter:
                 call.arguments.append(batch.column(int(value))[0])
             case "field_ref":
                 columns.add(value)
-                call.arguments.append(Field((value,)))
+                call.arguments.append(ColumnRef((value,)))
             case _:
                 path = tuple(next(entries)[1] for _ in range(int(value)))
                 columns.add(path[0])
-                call.arguments.append(Field(path))
+                call.arguments.append(ColumnRef(path))
     return Filter(_condition(calls[0].arguments[0]), frozenset(columns))
 
 
-def _condition(node: Node) -> Condition:
+def _condition(node: Node) -> BatchCondition:
     """Return a node as the condition that it is true."""
     match node:
-        case Field((column,)) if column in FLAGS:
+        case ColumnRef((column,)) if column in FLAGS:
             return Comparison(column, "==", True)
-        case Field():
+        case ColumnRef():
             return ANYTHING
         case pa.Scalar():
             return ANYTHING if node.as_py() is True else NOTHING
     return node
 
 
-def _result(call: Call) -> Condition:
+def _result(call: Call) -> BatchCondition:
     """Return the condition that the result of a call is true."""
     match call.function, call.arguments:
         case "and_kleene" | "and", arguments:
@@ -172,18 +164,18 @@ def _result(call: Call) -> Condition:
             chosen = _condition(test)
             first = every((chosen, _condition(then)))
             return either((first, every((chosen.negated(), _condition(otherwise)))))
-        case "is_null", [Field((column,))]:
+        case "is_null", [ColumnRef((column,))]:
             return NullTest(column)
-        case "is_valid", [Field((column,))]:
+        case "is_valid", [ColumnRef((column,))]:
             return NullTest(column, inverted=True)
-        case "is_in", [Field((column,))]:
+        case "is_in", [ColumnRef((column,))]:
             return one_of(column, call.options["value_set"].values)
         case function, [left, right] if function in SIGNS:
             return _comparison(SIGNS[function], left, right)
     return ANYTHING
 
 
-def one_of(column: str, values: pa.Array) -> Condition:
+def one_of(column: str, values: pa.Array) -> BatchCondition:
     """Return the condition that a column has one of `values`."""
     found = [compare(column, "==", value) for value in values]
     if values.null_count:
@@ -191,16 +183,16 @@ def one_of(column: str, values: pa.Array) -> Condition:
     return either(found)
 
 
-def _comparison(sign: str, left: Node, right: Node) -> Condition:
+def _comparison(sign: str, left: Node, right: Node) -> BatchCondition:
     match left, right:
-        case Field((column,)), pa.Scalar():
+        case ColumnRef((column,)), pa.Scalar():
             return compare(column, sign, right)
-        case pa.Scalar(), Field((column,)):
+        case pa.Scalar(), ColumnRef((column,)):
             return compare(column, MIRRORED[sign], left)
     return ANYTHING
 
 
-def compare(column: str, sign: str, literal: pa.Scalar) -> Condition:
+def compare(column: str, sign: str, literal: pa.Scalar) -> BatchCondition:
     """Return the comparison of a column with a literal, if its type allows it."""
     if not literal.is_valid:
         return NOTHING

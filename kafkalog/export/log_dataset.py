@@ -19,7 +19,7 @@ from kafkalog.export.arrow import to_batches
 from kafkalog.export.filter_terms import read_filter
 from kafkalog.export.optional_packages import require
 from kafkalog.query.narrowing import narrow
-from kafkalog.query.scan import Scan, ScanOptions, Source, scan
+from kafkalog.query.scan import Scan, ScanArguments, Source, scan
 from kafkalog.query.scan_columns import COLUMNS
 from kafkalog.query.splits import TARGET_BYTES, Split, divide_scan
 
@@ -38,7 +38,7 @@ BATCH_SIZE: Final = 1 << 17
 NOT_A_FILE: Final = "no file: a kafkalog dataset is read by its scanner method"
 
 
-def dataset(source: Source, **as_scan: Unpack[ScanOptions]) -> LogDataset:
+def dataset(source: Source, **as_scan: Unpack[ScanArguments]) -> LogDataset:
     """Return a source as a ``pyarrow.dataset.Dataset``; needs pyarrow.
 
     Nothing is read yet. Engines pass the columns and the filter of a query to it.
@@ -51,7 +51,7 @@ def dataset(source: Source, **as_scan: Unpack[ScanOptions]) -> LogDataset:
     ----------
     source : path, URL, bytes-like, or list of these
         As for `scan`.
-    **as_scan : ScanOptions
+    **as_scan : ScanArguments
         The options of `scan`. By default the dataset has all columns.
 
     Returns

@@ -20,14 +20,14 @@ from kafkalog.export.optional_packages import require
 from kafkalog.query.conditions import (
     ANYTHING,
     MIRRORED,
+    BatchCondition,
     Comparison,
-    Condition,
     NullTest,
     either,
     every,
 )
 from kafkalog.query.narrowing import narrow
-from kafkalog.query.scan import Scan
+from kafkalog.query.scan import Scan, limited
 
 if TYPE_CHECKING:
     import polars as pl
@@ -74,9 +74,7 @@ def _read(
     """
     columns = list(scan.columns) if columns is None else columns
     if limit is not None:
-        scan = replace(
-            scan, limit=min(limit, limit if scan.limit is None else scan.limit)
-        )
+        scan = limited(scan, limit)
     needed = set(columns)
     if predicate is not None:
         needed.update(predicate.meta.root_names())
@@ -90,7 +88,7 @@ def _read(
         yield frame.select(columns)
 
 
-def condition_of(tree: Any) -> Condition:
+def condition_of(tree: Any) -> BatchCondition:
     """Return a condition that every record has for which a predicate is true.
 
     `tree` is the predicate in JSON, as Polars serializes it.
@@ -114,7 +112,7 @@ def condition_of(tree: Any) -> Condition:
     return ANYTHING
 
 
-def _of_function(function: Any, inputs: list[Any]) -> Condition:
+def _of_function(function: Any, inputs: list[Any]) -> BatchCondition:
     match function, inputs:
         case "Not", [argument]:
             return condition_of(argument).negated()
@@ -139,7 +137,7 @@ def _of_function(function: Any, inputs: list[Any]) -> Condition:
     return ANYTHING
 
 
-def _comparison(sign: str | None, left: Any, right: Any) -> Condition:
+def _comparison(sign: str | None, left: Any, right: Any) -> BatchCondition:
     match left, right:
         case {"Column": str(column)}, {"Literal": literal} if sign is not None:
             return _compare(column, sign, literal)
@@ -148,7 +146,7 @@ def _comparison(sign: str | None, left: Any, right: Any) -> Condition:
     return ANYTHING
 
 
-def _compare(column: str, sign: str, literal: Any) -> Condition:
+def _compare(column: str, sign: str, literal: Any) -> BatchCondition:
     match literal:
         case {"Scalar": {"Datetime": [int(value), str(unit), _]}} if unit in UNITS:
             time = pa.scalar(value, pa.timestamp(UNITS[unit], "UTC"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Unpack
 
-from kafkalog.query.scan import ScanOptions, Source
+from kafkalog.query.scan import ScanArguments, Source
 from kafkalog.query.splits import TARGET_BYTES, splits
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def ray_datasource(
-    source: Source, target_bytes: int = TARGET_BYTES, **as_scan: Unpack[ScanOptions]
+    source: Source, target_bytes: int = TARGET_BYTES, **as_scan: Unpack[ScanArguments]
 ) -> LogDatasource:
     """Return a source for ``ray.data.read_datasource``; needs ray.
 
@@ -24,7 +24,7 @@ def ray_datasource(
         As for `scan`. Ray's workers have to see the same paths.
     target_bytes : int
         Size of a split, as for `splits`.
-    **as_scan : ScanOptions
+    **as_scan : ScanArguments
         The options of `scan`, but `limit` and `progress`.
 
     Returns

@@ -1,10 +1,10 @@
 """Conditions on the columns of a scan, by which partitions to batches are skipped.
 
-A `Condition` is the part of a query's filter that partitions, segments and batches can
-be tested for without decoding records. `may_match` is called with the ranges of the
-values of some columns, and returns False only where no record can satisfy the
-condition. So a filter's term that has no `Condition` becomes `Anything`, and the filter
-itself is still evaluated on the records that are read.
+A `BatchCondition` is the part of a query's filter that partitions, segments and
+batches can be tested for without decoding records. `may_match` is called with the
+ranges of the values of some columns, and returns False only where no record can satisfy
+the condition. So a filter's term that has no such condition becomes `Anything`, and the
+filter itself is still evaluated on the records that are read.
 
 As in SQL, a comparison with null is not true. The opposite of a test for one of several
 values is "!=" to each, which may match null here: Arrow's ``is_in`` is false for null.
@@ -67,13 +67,13 @@ class ValueRange(NamedTuple):
 Ranges = Mapping[str, ValueRange]
 
 
-class Condition(Protocol):
+class BatchCondition(Protocol):
     """A condition on the values of a record."""
 
     def may_match(self, ranges: Ranges) -> Mask:
         """Return where records within `ranges` may satisfy the condition."""
 
-    def negated(self) -> Condition:
+    def negated(self) -> BatchCondition:
         """Return the condition that is true where this one is false."""
 
     def interval(self, column: str) -> Interval:
@@ -91,7 +91,7 @@ class Anything:
         """Return True."""
         return np.True_
 
-    def negated(self) -> Condition:
+    def negated(self) -> BatchCondition:
         """Return this condition: nothing is known of its opposite either."""
         return self
 
@@ -180,14 +180,14 @@ class NullTest:
 class Every:
     """The conjunction of conditions."""
 
-    parts: tuple[Condition, ...]
+    parts: tuple[BatchCondition, ...]
 
     def may_match(self, ranges: Ranges) -> Mask:
         """Return where each part may match."""
         masks = (part.may_match(ranges) for part in self.parts)
         return _mask(reduce(operator.and_, masks, np.True_))
 
-    def negated(self) -> Condition:
+    def negated(self) -> BatchCondition:
         """Return the disjunction of the opposites."""
         return either(part.negated() for part in self.parts)
 
@@ -206,14 +206,14 @@ class Either:
     np.False_
     """
 
-    parts: tuple[Condition, ...]
+    parts: tuple[BatchCondition, ...]
 
     def may_match(self, ranges: Ranges) -> Mask:
         """Return where one of the parts may match."""
         masks = (part.may_match(ranges) for part in self.parts)
         return _mask(reduce(operator.or_, masks, np.False_))
 
-    def negated(self) -> Condition:
+    def negated(self) -> BatchCondition:
         """Return the conjunction of the opposites."""
         return every(part.negated() for part in self.parts)
 
@@ -234,23 +234,28 @@ _OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 }
 
 
-def every(parts: Iterable[Condition]) -> Condition:
-    """Return the conjunction of conditions, as flat as possible."""
-    return _joined(Every, parts)
+def every(parts: Iterable[BatchCondition]) -> BatchCondition:
+    """Return the conjunction of conditions, without nesting and without `Anything`."""
+    joined = _joined(Every, (part for part in parts if part != ANYTHING))
+    return ANYTHING if joined == Every(()) else joined
 
 
-def either(parts: Iterable[Condition]) -> Condition:
-    """Return the disjunction of conditions, as flat as possible.
+def either(parts: Iterable[BatchCondition]) -> BatchCondition:
+    """Return the disjunction of conditions, without nesting; `Anything` if one is that.
 
     >>> below, above = Comparison("offset", "<", 5), Comparison("offset", ">", 9)
     >>> either([below, either([above])]) == Either((below, above))
     True
     """
-    return _joined(Either, parts)
+    joined = _joined(Either, parts)
+    has_any = isinstance(joined, Either) and ANYTHING in joined.parts
+    return ANYTHING if has_any else joined
 
 
-def _joined(kind: type[Every | Either], parts: Iterable[Condition]) -> Condition:
-    flat = list[Condition]()
+def _joined(
+    kind: type[Every | Either], parts: Iterable[BatchCondition]
+) -> BatchCondition:
+    flat = list[BatchCondition]()
     for part in parts:
         flat += part.parts if isinstance(part, kind) else (part,)
     return flat[0] if len(flat) == 1 else kind(tuple(flat))

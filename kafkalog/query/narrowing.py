@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkalog.decoding.read_policy import FIRST, LAST, Bounds
-from kafkalog.query.conditions import Condition, constant, every
+from kafkalog.query.conditions import BatchCondition, constant, every
 
 if TYPE_CHECKING:
     from kafkalog.query.scan import Scan
 
 
-def narrow(scan: Scan, condition: Condition) -> Scan:
+def narrow(scan: Scan, condition: BatchCondition) -> Scan:
     """Return a scan that skips what certainly holds no record satisfying a condition.
 
     It may still return other records: the caller evaluates its filter on them. A scan
@@ -41,7 +41,7 @@ def narrow(scan: Scan, condition: Condition) -> Scan:
     return replace(scan, sources=tuple(sources), condition=both, problems=[])
 
 
-def _within(bounds: Bounds, condition: Condition) -> Bounds:
+def _within(bounds: Bounds, condition: BatchCondition) -> Bounds:
     """Return bounds that also exclude offsets and timestamps outside the condition."""
     first, last = condition.interval("offset")
     earliest, latest = condition.interval("timestamp")

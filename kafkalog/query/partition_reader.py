@@ -33,7 +33,7 @@ from kafkalog.log.log_segments import (
 )
 from kafkalog.query.conditions import (
     ANYTHING,
-    Condition,
+    BatchCondition,
     ValueRange,
     batch_ranges,
     constant,
@@ -160,7 +160,7 @@ class PartitionReader:
     source: PartitionSource
     bounds: Bounds
     policy: ReadPolicy
-    condition: Condition = ANYTHING
+    condition: BatchCondition = ANYTHING
     take: Take | None = field(default_factory=lambda: BufferPool().take)
     headers_suffice: Suffice = all_suffice
     resume_point: ResumePoint | None = None

@@ -36,7 +36,7 @@ from kafkalog.decoding.read_policy import (
 from kafkalog.formats.batch_headers import BytesLike
 from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.formats.timestamps import Time
-from kafkalog.query.conditions import ANYTHING, Condition
+from kafkalog.query.conditions import ANYTHING, BatchCondition
 from kafkalog.query.header_counts import count_records, counting_reader
 from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.scan_columns import choose_columns
@@ -67,7 +67,7 @@ SHOWN: Final = 20
 """Maximum number of partitions in the HTML of a scan."""
 
 
-class ScanOptions(TypedDict, total=False):
+class ScanArguments(TypedDict, total=False):
     """The options of `scan` that parts of a scan have too."""
 
     columns: Iterable[str] | None
@@ -277,7 +277,7 @@ class Scan:
     progress: Progress | None = None
     problems: list[ScanProblem] = field(default_factory=list)
     limit: int | None = None
-    condition: Condition = ANYTHING
+    condition: BatchCondition = ANYTHING
 
     def __repr__(self) -> str:
         number = len(self.sources)
@@ -420,8 +420,7 @@ class Scan:
         >>> scan.head(2).to_pylist()
         [{'offset': 7, 'value': b'one'}, {'offset': 8, 'value': b'two'}]
         """
-        most = count if self.limit is None else min(count, self.limit)
-        return replace(self, limit=most).to_arrow()
+        return limited(self, count).to_arrow()
 
     @property
     def schema(self) -> pa.Schema:
@@ -529,6 +528,12 @@ def _export(module: Literal["arrow", "dataframes", "polars_source"]) -> Any:
     It is imported here because it needs packages that may be missing.
     """
     return import_module(f"kafkalog.export.{module}")
+
+
+def limited(scan: Scan, count: int) -> Scan:
+    """Return a scan of the first `count` records of a scan."""
+    most = count if scan.limit is None else min(count, scan.limit)
+    return replace(scan, limit=most, problems=[])
 
 
 def _first(chunks: Iterator[Records[Any]], limit: int) -> Iterator[Records[Any]]:

@@ -26,7 +26,7 @@ from kafkalog.decoding.read_policy import Bounds, ReadPolicy
 from kafkalog.decoding.workspace import DecodeWorkspace, Workspace
 from kafkalog.errors import LocatedError
 from kafkalog.formats.batch_headers import BatchHeaders, Bytes
-from kafkalog.query.conditions import ANYTHING, Condition
+from kafkalog.query.conditions import ANYTHING, BatchCondition
 from kafkalog.query.header_counts import Bools, without_gaps
 from kafkalog.query.partition_reader import PartitionReader, ScanProblem, SegmentStep
 from kafkalog.query.records import Origin, Records, make_records, make_views
@@ -81,7 +81,7 @@ class ScanRun:
     columns: tuple[str, ...]
     policy: ReadPolicy
     problems: list[ScanProblem]
-    condition: Condition = ANYTHING
+    condition: BatchCondition = ANYTHING
     progress: Progress | None = None
     reuse: bool = False
     views: bool = False

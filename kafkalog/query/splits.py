@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Unpack
 
 from kafkalog.decoding.read_policy import Bounds
-from kafkalog.query.scan import Scan, ScanOptions, Source, scan
+from kafkalog.query.scan import Scan, ScanArguments, Source, scan
 from kafkalog.query.sources import PartitionSource
 from kafkalog.query.task_planning import (
     OffsetRange,
@@ -71,7 +71,7 @@ class Split:
 
 
 def splits(
-    source: Source, target_bytes: int = TARGET_BYTES, **as_scan: Unpack[ScanOptions]
+    source: Source, target_bytes: int = TARGET_BYTES, **as_scan: Unpack[ScanArguments]
 ) -> list[Split]:
     """Divide a scan into parts of about `target_bytes`, in order.
 
@@ -88,7 +88,7 @@ def splits(
     target_bytes : int
         Size of a part. One may be a third larger or smaller, and more where the index
         has no position to cut at.
-    **as_scan : ScanOptions
+    **as_scan : ScanArguments
         The options of `scan`, but `limit` and `progress`.
 
     Returns
