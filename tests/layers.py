@@ -30,11 +30,12 @@ LAYERS: Final = [
         "the names of `kafkalog` itself",
     ),
     Layer("dump", ("dump",), "kafka-dump-log's text"),
+    Layer("copies", ("copies",), "log directories made from others"),
     Layer("query", ("query",), "reads over many logs: scan, find, tail"),
     Layer("commits", ("sink",), "writes that are exactly once"),
     Layer(
         "maintenance",
-        ("manager", "cleaner", "verification", "startup"),
+        ("manager", "cleaner", "verification", "startup", "repair"),
         "whole log directories",
     ),
     Layer("log", ("log",), "one partition; `log/producers`, `log/recovery`"),

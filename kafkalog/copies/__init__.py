@@ -1,0 +1,1 @@
+"""Log directories made from others: salvaged, healed and restored."""

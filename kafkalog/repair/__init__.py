@@ -1,0 +1,1 @@
+"""Repairs of damaged log directories, in place and undone on request."""
