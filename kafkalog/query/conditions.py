@@ -252,6 +252,17 @@ def either(parts: Iterable[BatchCondition]) -> BatchCondition:
     return ANYTHING if has_any else joined
 
 
+def unproven(condition: BatchCondition, ranges: Ranges) -> BatchCondition:
+    """Return the parts of a condition that a record within `ranges` may fail.
+
+    >>> below, value = Comparison("offset", "<", 5), Comparison("magic", "==", 2)
+    >>> unproven(every([below, value]), {"offset": ValueRange(0, 4)}) == value
+    True
+    """
+    parts = condition.parts if isinstance(condition, Every) else (condition,)
+    return every(part for part in parts if part.negated().may_match(ranges))
+
+
 def _joined(
     kind: type[Every | Either], parts: Iterable[BatchCondition]
 ) -> BatchCondition:

@@ -37,6 +37,7 @@ from kafkalog.query.conditions import (
     ValueRange,
     batch_ranges,
     constant,
+    unproven,
 )
 from kafkalog.query.header_columns import timestamp_ranges
 from kafkalog.query.sources import PartitionSource
@@ -153,6 +154,7 @@ class PartitionReader:
     """One reading of a partition; `bytes_done` rises up to `size` meanwhile.
 
     Segments and batches without a record that may satisfy the `condition` are skipped.
+    Parts of it that hold for the whole partition, or within the bounds, are dropped.
     If the policy needs headers, `headers_suffice` returns which rows need only these.
     With a `resume_point`, the reading begins there.
     """
@@ -166,6 +168,14 @@ class PartitionReader:
     resume_point: ResumePoint | None = None
     bytes_done: int = 0
     _transactions: Transactions | None = field(default=None)
+
+    def __post_init__(self) -> None:
+        """Drop the parts of the condition that every requested record satisfies."""
+        if self.condition != ANYTHING:
+            start, end = self.bounds.start_offset, self.bounds.end_offset
+            last = end if end == LAST else end - 1
+            ranges = self._of_partition() | {"offset": ValueRange(start, last)}
+            self.condition = unproven(self.condition, ranges)
 
     def resumed(self, step: SegmentStep, position: int) -> PartitionReader:
         """Return a reader from the batch of `step` at `position` on.
@@ -227,10 +237,13 @@ class PartitionReader:
 
     def _ranges(self, segment: str) -> dict[str, ValueRange]:
         """Return the ranges of the columns with one value in a segment."""
+        return {**self._of_partition(), "segment": constant(segment)}
+
+    def _of_partition(self) -> dict[str, ValueRange]:
+        """Return the ranges of the columns with one value in the partition."""
         return {
             "topic": constant(self.source.topic),
             "partition": constant(self.source.partition),
-            "segment": constant(segment),
         }
 
     def _sources(

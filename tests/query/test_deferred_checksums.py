@@ -20,6 +20,9 @@ from kafkalog.decoding.read_policy import Bounds
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import LocatedError
 from kafkalog.formats.batch_headers import scan_headers
+from kafkalog.query.conditions import Comparison, Either, Every
+from kafkalog.query.narrowing import narrow
+from kafkalog.query.partition_reader import PartitionReader
 from kafkalog.query.scan_columns import COLUMNS
 from kafkalog.segment import file_records
 
@@ -126,6 +129,26 @@ def test_checksums_of_valid_uncompressed_batches_are_verified_once(way, monkeypa
     compressed = build(2, "lz4", 0)
     with pytest.raises(AssertionError, match="verified before"):
         ending(compressed, WAYS[way])
+
+
+@pytest.mark.parametrize(
+    ("condition", "deferred"),
+    [
+        (Comparison("partition", "==", -1), True),
+        (Every((Comparison("topic", "==", ""), Comparison("offset", "<", 700))), True),
+        (Either((Comparison("topic", "==", ""), Comparison("magic", "==", 2))), True),
+        (Comparison("magic", "==", 2), False),
+    ],
+)
+def test_a_filter_on_partitions_and_offsets_leaves_checksums_to_the_decoder(
+    condition, deferred
+):
+    scan = narrow(kafkalog.scan(WHOLE), condition)
+    source, bounds = scan.sources[0]
+    reader = PartitionReader(
+        source=source, bounds=bounds, policy=scan.policy, condition=scan.condition
+    )
+    assert {step.step.crcs_deferred for step in reader.steps()} == {deferred}
 
 
 @pytest.mark.parametrize("way", WAYS)
