@@ -177,10 +177,10 @@ test-spark: .venv/compiled
 	$(NEEDS_JAVA)
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m "spark and not slow" tests/spark
 
-# A driver in a process of its own, a cluster, and processes that are killed.
+# Few and long tests, with processes of their own that are killed.
 test-spark-slow: .venv/compiled
 	$(NEEDS_JAVA)
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m "spark and slow" tests/spark
+	$(BIN)/python -m pytest -q -n $(WAITING) --dist worksteal -m "spark and slow" tests/spark
 
 # A file's tests stay together, and files begin in the order given, the longest first.
 # Without the second option those with the most tests do, whatever they take.

@@ -100,8 +100,8 @@ def test_a_commit_that_is_killed_at_any_step_is_written_once(root, visibility):
 def test_a_commit_that_loses_power_at_any_step_is_written_once(
     root, visibility, figure
 ):
-    figures = check(root, record(root, visibility), visibility, step=3)
-    assert figures.total() > 250
+    figures = check(root, record(root, visibility), visibility, step=6)
+    assert figures.total() > 125
     figure("crash states", f"commits, {visibility}", figures.total())
 
 
