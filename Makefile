@@ -91,10 +91,13 @@ compile: .venv/compiled
 	rm -rf .venv build/release build/lib-*
 	"$(PYTHON)" -m venv .venv
 	$(BIN)/$(PIP) $(COMPILERS)
-	$(BIN)/$(PIP) --no-build-isolation $(UNCOMPRESSED) --editable '.[dev]' pyspark
+	$(BIN)/python setup.py --quiet build_ext --inplace & compiling=$$!
+	$(BIN)/python tests/packaging/needs.py dev | $(BIN)/$(PIP) --no-build-isolation $(UNCOMPRESSED) -r /dev/stdin
+	wait $$compiling
+	$(BIN)/$(PIP) --no-build-isolation --no-deps --editable .
 	touch $@
 
-# Installing compiles all kernels; from then on, those that changed.
+# All kernels are compiled while pip installs; from then on, those that changed.
 .venv/compiled: .venv/installed $(KERNELS)
 	test -z "$$(find $(KERNELS) -newer $<)" || $(BIN)/python setup.py --quiet build_ext --inplace
 	touch $@
