@@ -10,9 +10,12 @@ fraction of that size is tried first, and a larger one if it does not suffice.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Container
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +37,8 @@ FIRST_SHIFT: Final = 4
 HUGE_PAGES_FROM: Final = 4 << 20
 """From this size on NumPy asks Linux for huge pages. Values of a usual step have a
 little less, and a page fault for every 4 KiB takes longer than to copy them."""
+RECYCLED_FROM: Final = 1 << 16
+"""Bytes of the smallest array whose memory is kept."""
 
 
 class BinaryColumn(NamedTuple):
@@ -66,17 +71,77 @@ class DecodedColumns:
         return len(self.offset)
 
 
-class ColumnBuffers:
-    """Arrays for columns: new ones each time, or the same ones if `kept`."""
+class RecycledMemory:
+    """Memory of arrays, which is used again once nothing refers to the arrays.
 
-    def __init__(self, *, kept: bool) -> None:
+    The memory of large arrays is kept by name: the system takes about as long to
+    provide new pages as a kernel takes to fill them. Arrays may be taken and dropped
+    in any thread.
+
+    >>> memory = RecycledMemory()
+    >>> array = memory.take("value", 1 << 20, np.uint8)
+    >>> place, view = array.ctypes.data, array[5:]
+    >>> del array
+    >>> memory.take("value", 1 << 20, np.uint8).ctypes.data == place
+    False
+    >>> del view
+    >>> memory.take("value", 1 << 20, np.uint8).ctypes.data == place
+    True
+    """
+
+    def __init__(self) -> None:
+        self._unused: defaultdict[str, list[Bytes]] = defaultdict(list)
+        self._used: dict[int, tuple[ref[npt.NDArray[Any]], str, Bytes]] = {}
+        itself = ref(self)  # so that the memory lasts no longer than this object
+
+        def release(array: ref[npt.NDArray[Any]]) -> None:
+            if (owner := itself()) is not None:
+                _, name, memory = owner._used.pop(id(array))
+                owner._unused[name].append(memory)
+
+        self._release = release
+
+    def take(self, name: str, length: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """Return an array of `length`, whose content is arbitrary."""
+        size = length * np.dtype(dtype).itemsize
+        if size < RECYCLED_FROM:
+            return np.empty(length, dtype)
+        memory = self._memory_for(name, size)
+        # Views have this array as their base, not the memory, which is a buffer to it.
+        array: npt.NDArray[Any] = np.frombuffer(memory.data, dtype, length)
+        used = ref(array, self._release)
+        self._used[id(used)] = used, name, memory
+        return array
+
+    def _memory_for(self, name: str, size: int) -> Bytes:
+        """Return unused memory that is at most a third larger, or new memory."""
+        unused = self._unused[name]
+        with suppress(IndexError):  # none is left
+            while True:
+                memory = unused.pop()
+                if size <= len(memory) <= size + size // 3:
+                    return memory
+        capacity = size + size // 8
+        if HUGE_PAGES_FROM // 4 * 3 <= size < HUGE_PAGES_FROM:
+            capacity = HUGE_PAGES_FROM
+        return np.empty(capacity, np.uint8)
+
+
+class ColumnBuffers:
+    """Arrays for columns: others each time, or the same ones if `kept`.
+
+    The buffers of several threads may share the `memory` of the others.
+    """
+
+    def __init__(self, *, kept: bool, memory: RecycledMemory | None = None) -> None:
         self.kept = kept
         self._arrays: dict[str, npt.NDArray[Any]] = {}
+        self._memory = RecycledMemory() if memory is None else memory
 
     def take(self, name: str, length: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """Return an array of `length`: the kept one of that name if it is large."""
         if not self.kept:
-            return _new(length, dtype)
+            return self._memory.take(name, length, dtype)
         array = self._arrays.get(name)
         if array is None or len(array) < length:
             array = self._arrays[name] = np.empty(length + length // 4, dtype)
@@ -103,7 +168,7 @@ class ColumnWorkspace(DecompressionBuffer):
         self._buffers = buffers
         self._shift = FIRST_SHIFT
         self._capacity = (-1, -1)  # records and bytes of the columns it has
-        self._columns: DecodedColumns
+        self._columns: DecodedColumns | None = None
 
     def find(
         self,
@@ -119,9 +184,11 @@ class ColumnWorkspace(DecompressionBuffer):
         records, size = _speedups.sum_counts(rows, payloads[1])
         while True:
             if records > self._capacity[0] or size > self._capacity[1]:
+                self._columns = None  # what nothing else refers to is taken again
                 self._columns = self._take(records, size)
                 self._capacity = (records, size) if self._buffers.kept else (-1, -1)
             columns = self._columns
+            assert columns is not None
             assert columns.timestamp is not None  # as `_take` has it
             result: DecodeResult = _speedups.gather_records(
                 *(data, rows, *payloads, *within, check),
@@ -131,12 +198,14 @@ class ColumnWorkspace(DecompressionBuffer):
             )
             if result[0] != Status.OUTPUT_FULL:
                 return result
+            del columns
             self._shift -= 1
             self._capacity = (-1, -1)
 
     def first(self, count: int) -> DecodedColumns:
         """Return the first `count` of the records found last."""
         columns, first = self._columns, self._buffers.first
+        assert columns is not None  # as `find` was called
         headers = columns.headers
         if headers is not None:
             offsets = first(headers.offsets, count + 1)
@@ -188,10 +257,3 @@ class ColumnWorkspace(DecompressionBuffer):
         offsets = first(column.offsets, count + 1)
         data = first(column.data, int(offsets[-1]))
         return BinaryColumn(data, offsets, first(column.valid, count))
-
-
-def _new(length: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Return a new array; one that nearly has the size for huge pages gets it."""
-    whole = HUGE_PAGES_FROM // np.dtype(dtype).itemsize
-    capacity = whole if whole - whole // 4 <= length < whole else length
-    return np.empty(capacity, dtype)[:length]

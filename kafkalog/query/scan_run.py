@@ -21,6 +21,7 @@ from kafkalog.decoding.decoded_columns import (
     ColumnBuffers,
     ColumnWorkspace,
     DecodedColumns,
+    RecycledMemory,
 )
 from kafkalog.decoding.read_policy import Bounds, ReadPolicy
 from kafkalog.decoding.workspace import DecodeWorkspace, Workspace
@@ -257,11 +258,11 @@ class ScanRun:
 
     def _thread_decoder(self) -> Callable[[DecodeTask], Results]:
         """Return the function that a thread decodes a step with, in its own memory."""
-        own = threading.local()
+        own, memory = threading.local(), RecycledMemory()
 
         def decode_step(task: DecodeTask) -> Results:
             if not hasattr(own, "workspace"):
-                own.buffers = ColumnBuffers(kept=False)
+                own.buffers = ColumnBuffers(kept=False, memory=memory)
                 own.workspace = self._workspace(own.buffers, stays=True)
             results: Results = []
             try:
