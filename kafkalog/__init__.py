@@ -46,7 +46,9 @@ if TYPE_CHECKING:
         transactions,
     )
     from kafkalog.export.log_dataset import dataset
+    from kafkalog.export.log_stats import stats
     from kafkalog.export.ray_source import ray_datasource
+    from kafkalog.export.stats_report import StatsReport
     from kafkalog.export.transaction_report import txns
     from kafkalog.indexes.offset_index import OffsetIndex
     from kafkalog.indexes.time_index import TimeIndex
@@ -107,6 +109,7 @@ __all__ = [
     "Report",
     "Scan",
     "Split",
+    "StatsReport",
     "TimeIndex",
     "TransactionIndex",
     "WritableLog",
@@ -127,6 +130,7 @@ __all__ = [
     "scan",
     "scan_indexes",
     "splits",
+    "stats",
     "topics",
     "transactions",
     "txns",
@@ -153,6 +157,7 @@ _MODULES: Final = {
     "Report": "verification.verification_report",
     "Scan": "query.scan",
     "Split": "query.splits",
+    "StatsReport": "export.stats_report",
     "TimeIndex": "indexes.time_index",
     "TransactionIndex": "indexes.txn_index",
     "WritableLog": "log.writable_log",
@@ -176,6 +181,7 @@ _MODULES: Final = {
     "scan_time_indexes": "query.index_scan",
     "scan_transaction_indexes": "query.index_scan",
     "splits": "query.splits",
+    "stats": "export.log_stats",
     "topics": "export.internal_tables",
     "transactions": "export.internal_tables",
     "txns": "export.transaction_report",

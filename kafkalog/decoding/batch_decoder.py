@@ -46,12 +46,15 @@ class DecodedRecords(Generic[Found]):
     """Records of the batches `rows` in `data`, `counts` of them for each batch.
 
     `records` may be in the buffers of a `DecodeWorkspace`, valid until its next use.
+    `lengths` are the bytes of each batch's records, uncompressed, if `find_records` has
+    read them.
     """
 
     data: Bytes
     rows: BatchHeaders
     records: Found
     counts: npt.NDArray[np.int64]
+    lengths: npt.NDArray[np.int64] | None = None
 
 
 RecordViews = DecodedRecords[RecordSpans]
@@ -103,7 +106,8 @@ def find_records(
             kept -= int(counts[stop])
         if kept:
             records = workspace.first(kept)
-            yield DecodedRecords(data, valid_rows[:good], records, counts[:good])
+            found = (records, counts[:good], lengths[:good])
+            yield DecodedRecords(data, valid_rows[:good], *found)
         if error is not None:
             yield error
         if good and before is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from kafkalog.decoding.workspace import Workspace
 
 Bools = npt.NDArray[np.bool_]
+Int64s = npt.NDArray[np.int64]
 
 
 def not_control(rows: BatchHeaders, _bounds: Bounds) -> Bools:
@@ -47,10 +49,16 @@ def not_control(rows: BatchHeaders, _bounds: Bounds) -> Bools:
     return (rows["magic"] < 2) | ~control
 
 
-def wholly_within(rows: BatchHeaders, bounds: Bounds) -> Bools:
-    """Return which data batches are wholly within the bounds, by their headers."""
+def wholly_within(
+    rows: BatchHeaders, bounds: Bounds, *, control_records: bool = False
+) -> Bools:
+    """Return which batches are wholly within the bounds, by their headers.
+
+    Control batches are not, unless `control_records` are requested.
+    """
     within: Bools = (rows["magic"] == 2) & (rows["count"] >= 0)
-    within &= rows["attributes"] & CONTROL_FLAG == 0
+    if not control_records:
+        within &= rows["attributes"] & CONTROL_FLAG == 0
     within &= rows["base_offset"] >= bounds.start_offset
     within &= rows["last_offset"] < bounds.end_offset
     if bounds.timed:
@@ -81,14 +89,14 @@ def without_gaps(rows: BatchHeaders, bounds: Bounds, max_batch_bytes: int) -> Bo
 def counting_reader(
     source: PartitionSource, bounds: Bounds, policy: ReadPolicy
 ) -> PartitionReader:
-    """Return a reader of a partition whose steps `count_records` counts."""
+    """Return a reader of a partition whose steps `count_batches` counts."""
     if policy.check_crcs == "before":
         policy = replace(policy, check_crcs="while_decoding")
     return PartitionReader(
         source=source,
         bounds=bounds,
         policy=replace(policy, needs="headers"),
-        headers_suffice=wholly_within,
+        headers_suffice=partial(wholly_within, control_records=policy.control_records),
     )
 
 
@@ -96,20 +104,32 @@ def count_records(
     reader: PartitionReader, problems: list[ScanProblem]
 ) -> Iterator[int]:
     """Yield the number of records of each step; append to `problems`."""
+    for _, records in count_batches(reader, problems):
+        yield int(records.sum())
+
+
+def count_batches(
+    reader: PartitionReader, problems: list[ScanProblem]
+) -> Iterator[tuple[SegmentStep, Int64s]]:
+    """Yield each step, and the number of records of each of its batches.
+
+    Records are counted within the bounds. Damage that is skipped is appended to
+    `problems`.
+    """
     workspace: Workspace | None = None
     for step in reader.steps():
         if isinstance(step, ScanProblem):
             problems.append(step)
             continue
         rows = step.step.rows
-        whole = wholly_within(rows, step.bounds)
-        records = int(rows["count"][whole].sum(dtype=np.int64))
+        whole = reader.headers_suffice(rows, step.bounds)
+        records = np.where(whole, rows["count"], 0).astype(np.int64)
         if not whole.all():
             from kafkalog.decoding.workspace import Workspace  # not needed for headers
 
             workspace = workspace or Workspace()
-            records += _count_decoded(step, ~whole, reader.policy, problems, workspace)
-        yield records
+            _count_decoded(step, ~whole, reader.policy, problems, workspace, records)
+        yield step, records
 
 
 def _count_decoded(
@@ -118,8 +138,9 @@ def _count_decoded(
     policy: ReadPolicy,
     problems: list[ScanProblem],
     workspace: Workspace,
-) -> int:
-    """Return the number of records of batches that have to be decoded to count them."""
+    records: Int64s,
+) -> None:
+    """Set the number of records of batches that have to be decoded to count them."""
     from kafkalog.decoding.batch_decoder import decode
 
     data, origin, rows = step.step.data, step.step.origin, step.step.rows[which]
@@ -139,10 +160,8 @@ def _count_decoded(
         before=step.step.before,
         split_large=True,
     )
-    total = 0
     for views in results:
         if isinstance(views, LocatedError):
             problems.append(step.skip(views, policy))
         else:
-            total += len(views.records)
-    return total
+            records[step.indexes_of(views.rows)] += views.counts

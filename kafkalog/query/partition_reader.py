@@ -137,6 +137,10 @@ class SegmentStep(NamedTuple):
         header = step.data[start : start + RECORD_BATCH_OVERHEAD].tobytes()
         return ResumePoint(self.segment, position, header, before)
 
+    def indexes_of(self, rows: BatchHeaders) -> npt.NDArray[np.intp]:
+        """Return the index, among the rows of the step, of each batch in `rows`."""
+        return np.searchsorted(self.step.rows["position"], rows["position"])
+
     def skip(self, error: LocatedError, policy: ReadPolicy) -> ScanProblem:
         """Return the problem of a damaged batch; raise it unless damage is skipped."""
         if self.path is not None:

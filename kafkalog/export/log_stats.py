@@ -1,0 +1,467 @@
+"""`stats`: records and bytes by topic, producer, codec, key, size or hour.
+
+Where headers of batches suffice, no record is decoded: ``topic``, ``partition``,
+``segment``, ``producer``, ``codec`` and ``batch_size`` are the same for all records of
+a batch. The other groups, and the sizes of keys and values, need the records.
+
+A batch is stored as a whole. So its bytes are divided among its records in proportion
+to their sizes, with `MIN_RECORD_BYTES` more for each: a compressed batch has no other
+answer to how many bytes one of its records takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Unpack
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog import _speedups
+from kafkalog.codecs.close_matches import with_close_matches
+from kafkalog.decoding.batch_decoder import RecordViews, decode, find_headers
+from kafkalog.decoding.read_policy import FIRST, LAST, ReadPolicy
+from kafkalog.decoding.workspace import Workspace
+from kafkalog.errors import LocatedError
+from kafkalog.export.arrow import bytes_array
+from kafkalog.export.group_totals import FUNCTIONS, GroupTotals, Rows
+from kafkalog.export.optional_packages import require
+from kafkalog.export.stats_report import StatsReport
+from kafkalog.formats.batch_headers import BatchHeaders, Bytes
+from kafkalog.formats.layout import (
+    CODEC_MASK,
+    MIN_RECORD_BYTES,
+    NO_TIMESTAMP,
+    RECORD_BATCH_OVERHEAD,
+)
+from kafkalog.query.header_columns import batch_values
+from kafkalog.query.header_counts import count_batches, counting_reader
+from kafkalog.query.log_contents import begin_times
+from kafkalog.query.partition_reader import PartitionReader, ScanProblem, SegmentStep
+from kafkalog.query.records import BytesColumn
+from kafkalog.query.scan import Scan, ScanArguments, Source, scan
+from kafkalog.query.sources import PartitionSource
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = require("pyarrow", "arrow")
+
+Int64s = npt.NDArray[np.int64]
+
+MAX_GROUPS: Final = 1_000_000
+"""Default number of groups above which those with the least bytes are dropped."""
+
+OF_BATCHES: Final = {
+    "topic": pa.int32(),
+    "partition": pa.int32(),
+    "segment": pa.int32(),
+    "producer": pa.int64(),
+    "codec": pa.int16(),
+    "batch_size": pa.int64(),
+}
+"""Groups that follow from the headers of batches; topics, segments and codecs as codes.
+"""
+
+OF_RECORDS: Final = {
+    "key": pa.large_binary(),
+    "size": pa.int64(),
+    "hour": pa.int64(),
+    "day": pa.int64(),
+}
+"""Groups that records are decoded for."""
+
+GROUPS: Final = (*OF_BATCHES, *OF_RECORDS)
+
+HOUR_MS: Final = 60 * 60 * 1000
+PERIODS: Final = {"hour": HOUR_MS, "day": 24 * HOUR_MS}
+
+TIMES: Final = ("first_timestamp", "max_timestamp")
+OFFSETS: Final = ("first_offset", "last_offset")
+SIZES: Final = (
+    "uncompressed_bytes",
+    "key_bytes",
+    "value_bytes",
+    "header_bytes",
+    "null_values",
+)
+"""Measures that records are decoded for."""
+
+NOT_OF_STATS: Final = ("columns", "text", "limit", "progress")
+"""Options of a scan that do not apply."""
+
+
+def stats(
+    source: Source,
+    by: str | Iterable[str] = "topic",
+    *,
+    sizes: bool = False,
+    most: int | None = None,
+    max_groups: int = MAX_GROUPS,
+    **as_scan: Unpack[ScanArguments],
+) -> StatsReport:
+    """Return how many records and bytes there are by topic, producer, key, hour, ...
+
+    Parameters
+    ----------
+    source : path, URL, bytes-like, or list of these
+        As for `scan`.
+    by : str or iterable of str
+        The groups, in this order: ``topic``, ``partition``, ``segment``, ``producer``
+        (its id, -1 for none), ``codec``, ``batch_size``, ``key``, ``size``, ``hour`` or
+        ``day``. For the first six, only headers of batches are read. Sizes are powers
+        of two: 64 stands for 64 to 127 bytes. The size of a record is that of its key,
+        value and headers. Hours and days are those of the timestamps, in UTC.
+    sizes : bool
+        Whether records are decoded even if headers suffice, for the bytes of keys,
+        values and headers, null values and uncompressed bytes. The groups of records
+        have these in any case.
+    most : int, optional
+        Maximum number of groups in the report: those with the most bytes. The others
+        are added up in `StatsReport.other`.
+    max_groups : int
+        Number of groups that bounds the memory, which is about 200 bytes and the key
+        for each. If there are twice as many, those with the least bytes are dropped,
+        and `StatsReport.error_bytes` is the greatest number of bytes that may be
+        missing in a group.
+    **as_scan : ScanArguments
+        The options of `scan`, but ``columns`` and ``text``. By default control records
+        are counted as well, since they take space.
+
+    Returns
+    -------
+    StatsReport
+        The groups, their total, and what was skipped.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a group is unknown or listed twice, or an option is invalid.
+    CorruptRecordError
+        At damage, unless it is skipped. CRCs are checked of batches that are decoded.
+
+    Examples
+    --------
+    >>> import kafkalog
+    >>> batch = kafkalog.RecordBatchBuilder(base_offset=7)
+    >>> for key in (b"a", b"b", b"a"):
+    ...     batch.append(key, b"value", timestamp=1)
+    >>> report = kafkalog.stats(batch.build(), by="key")
+    >>> report.to_arrow().select(["key", "records", "bytes"]).to_pylist()
+    [{'key': b'a', 'records': 2, 'bytes': 66}, {'key': b'b', 'records': 1, 'bytes': 32}]
+    """
+    chosen = choose_groups(by)
+    if unsupported := sorted(set(as_scan).intersection(NOT_OF_STATS)):
+        raise TypeError(f"stats of a scan with {' and '.join(unsupported)}")
+    for name, value in (("most", most), ("max_groups", max_groups)):
+        if value is not None and value < 1:
+            raise ValueError(f"{name} {value}, expected 1 or more")
+    as_scan.setdefault("control_records", True)
+    request = scan(source, **as_scan)
+    needs_records = sizes or not OF_BATCHES.keys() >= set(chosen)
+    reading = _StatsReading(request=request, groups=chosen)
+    totals = GroupTotals(
+        groups=pa.schema({name: (OF_BATCHES | OF_RECORDS)[name] for name in chosen}),
+        measures=measures_of(chosen, needs_records=needs_records),
+        max_groups=max_groups,
+    )
+    for rows in reading.of_records() if needs_records else reading.of_headers():
+        totals.add(rows)
+    return StatsReport.of(
+        totals,
+        {"topic": [*reading.topics], "segment": [*reading.segments]},
+        most=most,
+        problems=request.problems,
+    )
+
+
+def choose_groups(by: str | Iterable[str]) -> tuple[str, ...]:
+    """Return valid names of groups, in the same order.
+
+    >>> choose_groups(["topic", "hour"])
+    ('topic', 'hour')
+    """
+    chosen = (by,) if isinstance(by, str) else tuple(by)
+    if unknown := [name for name in chosen if name not in GROUPS]:
+        named = ", ".join(with_close_matches(name, GROUPS) for name in unknown)
+        raise ValueError(f"no such groups: {named}; expected {', '.join(GROUPS)}")
+    if not chosen or len(set(chosen)) < len(chosen):
+        raise ValueError(f"groups {chosen}, expected one or more, each once")
+    return chosen
+
+
+def measures_of(groups: Sequence[str], *, needs_records: bool) -> tuple[str, ...]:
+    """Return the measures of groups, in the order of the report."""
+    of_batches = OF_BATCHES.keys() >= set(groups)
+    of_one_log = {"topic", "partition"} <= set(groups)
+    return (
+        "records",
+        *(("batches",) if of_batches else ()),
+        "bytes",
+        *(SIZES if needs_records else ()),
+        *TIMES,
+        *(OFFSETS if of_one_log else ()),
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class _StatsReading:
+    """One reading of a scan, as rows to group; skipped damage goes to the request."""
+
+    request: Scan
+    groups: tuple[str, ...]
+    topics: dict[str, int] = field(default_factory=dict)
+    segments: dict[str, int] = field(default_factory=dict)
+
+    def of_headers(self) -> Iterator[Rows]:
+        """Yield a row for each batch with records, mostly from its header."""
+        for source, bounds in self.request.sources:
+            reader = counting_reader(source, bounds, self.request.policy)
+            for step, records in count_batches(reader, self.request.problems):
+                counted = records > 0
+                rows, records = step.step.rows[counted], records[counted]
+                if len(rows):
+                    yield {
+                        **self._batch_groups(source, step, rows),
+                        "records": records,
+                        "batches": np.ones(len(rows), np.int64),
+                        "bytes": rows["size_in_bytes"],
+                        "first_timestamp": _or_none(begin_times(rows), LAST),
+                        "max_timestamp": _or_none(rows["max_timestamp"], FIRST),
+                        "first_offset": rows["base_offset"],
+                        "last_offset": rows["last_offset"],
+                    }
+
+    def of_records(self) -> Iterator[Rows]:
+        """Yield a row for each record, or for each batch if that suffices."""
+        policy = replace(self.request.policy.checking_first(), needs="records")
+        workspace = Workspace()
+        of_batches = OF_BATCHES.keys() >= set(self.groups)
+        for source, bounds in self.request.sources:
+            reader = PartitionReader(source=source, bounds=bounds, policy=policy)
+            for step in reader.steps():
+                if isinstance(step, ScanProblem):
+                    self.request.problems.append(step)
+                    continue
+                for batches in _decoded(step, policy, workspace, self.request):
+                    groups = self._batch_groups(source, step, batches.rows)
+                    if of_batches:
+                        yield batches.of_batches(groups)
+                    else:
+                        yield batches.of_records(groups, self.groups)
+
+    def _batch_groups(
+        self, source: PartitionSource, step: SegmentStep, rows: BatchHeaders
+    ) -> dict[str, npt.NDArray[Any]]:
+        """Return the columns of the groups that are the same for all of a batch."""
+        columns = dict[str, npt.NDArray[Any]]()
+        for name in self.groups:
+            if name == "producer":
+                columns[name] = rows["producer_id"]
+            elif name == "codec":
+                columns[name] = batch_values("codec", rows)
+            elif name == "batch_size":
+                columns[name] = power_of_two(rows["size_in_bytes"])
+            elif name in OF_BATCHES:
+                value = source.partition
+                if name == "topic":
+                    value = self.topics.setdefault(source.topic, len(self.topics))
+                elif name == "segment":
+                    value = self.segments.setdefault(step.segment, len(self.segments))
+                columns[name] = np.full(len(rows), value, np.int32)
+        return columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _DecodedBatches:
+    """Decoded records of batches, each of which has at least one.
+
+    `stored` are the bytes of each batch in the file, `uncompressed` those without
+    compression. Of a batch that is decoded in parts they are those of the part, and
+    only the first part is `counted` as a batch.
+    """
+
+    views: RecordViews
+    rows: BatchHeaders
+    counts: Int64s
+    stored: Int64s
+    uncompressed: Int64s
+    counted: Int64s
+
+    def measures(self) -> dict[str, Int64s]:
+        """Return the measures of each record, without those that are divided."""
+        records = self.views.records
+        offset, time = records["offset"].copy(), records["timestamp"]
+        return {
+            "records": np.ones(len(offset), np.int64),
+            "key_bytes": _lengths(records["key_length"]),
+            "value_bytes": _lengths(records["value_length"]),
+            "header_bytes": header_bytes(self.views),
+            "null_values": (records["value_length"] < 0).astype(np.int64),
+            "first_timestamp": _or_none(time, LAST),
+            "max_timestamp": _or_none(time, FIRST),
+            "first_offset": offset,
+            "last_offset": offset,
+        }
+
+    def of_batches(self, groups: Rows) -> Rows:
+        """Return a row for each batch."""
+        starts = np.cumsum(self.counts) - self.counts
+        return {
+            **groups,
+            **{
+                name: FUNCTIONS.get(name, np.add).reduceat(values, starts)
+                for name, values in self.measures().items()
+            },
+            "batches": self.counted,
+            "bytes": self.stored,
+            "uncompressed_bytes": self.uncompressed,
+        }
+
+    def of_records(self, groups: Rows, names: Sequence[str]) -> Rows:
+        """Return a row for each record, with the groups of records in `names`."""
+        measures, counts = self.measures(), self.counts
+        sizes = sum(measures[f"{part}_bytes"] for part in ("key", "value", "header"))
+        weights = sizes + MIN_RECORD_BYTES
+        rows = {
+            **{name: np.repeat(groups[name], counts) for name in groups},
+            **measures,
+            "bytes": divide_among(self.stored, weights, counts),
+            "uncompressed_bytes": divide_among(self.uncompressed, weights, counts),
+        }
+        records = self.views.records
+        for name in names:
+            if name == "key":
+                places = records["key_start"], records["key_length"]
+                rows[name] = gather_strings(self.views.data, *places)
+            elif name == "size":
+                rows[name] = power_of_two(sizes)
+            elif name in PERIODS:
+                rows[name] = periods(records["timestamp"], PERIODS[name])
+        return rows
+
+
+def _decoded(
+    step: SegmentStep, policy: ReadPolicy, workspace: Workspace, scan: Scan
+) -> Iterator[_DecodedBatches]:
+    """Decode the batches of a step; what is skipped goes to the problems of the scan.
+
+    A result is valid until the next is taken.
+    """
+    position, passed = -1, 0  # the batch that may continue, and its records so far
+    for views in decode(
+        step.step.data,
+        step.step.origin,
+        step.step.rows,
+        bounds=step.bounds,
+        limit=policy.max_batch_bytes,
+        workspace=workspace,
+        before=step.step.before,
+        split_large=True,
+    ):
+        if isinstance(views, LocatedError):
+            scan.problems.append(step.skip(views, policy))
+            continue
+        kept = views.counts > 0
+        rows, counts = views.rows[kept], views.counts[kept]
+        assert views.lengths is not None  # they are those of `find_records`
+        whole = step.step.rows[step.indexes_of(rows)]
+        stored = whole["size_in_bytes"].copy()
+        of_messages = whole["magic"] < 2
+        single = of_messages & (whole["attributes"] & CODEC_MASK == 0)
+        uncompressed = views.lengths[kept] + np.where(
+            of_messages, 0, RECORD_BATCH_OVERHEAD
+        )
+        uncompressed[single] = stored[single]
+        counted = np.ones(len(rows), np.int64)
+        if len(rows) == 1 and rows["count"][0] < whole["count"][0]:
+            if rows["position"][0] == position:
+                counted[0] = 0
+                uncompressed[0] -= RECORD_BATCH_OVERHEAD
+            else:
+                position, passed = int(rows["position"][0]), 0
+            ends = passed + np.array([0, rows["count"][0]], np.int64)
+            stored[:] = np.diff(stored[0] * ends // int(whole["count"][0]))
+            passed = int(ends[1])
+        yield _DecodedBatches(
+            views=views,
+            rows=rows,
+            counts=counts,
+            stored=stored,
+            uncompressed=uncompressed,
+            counted=counted,
+        )
+
+
+def divide_among(totals: Int64s, weights: Int64s, counts: Int64s) -> Int64s:
+    """Divide each total among its records in proportion to their weights.
+
+    Record i of a total has the part between the cumulative weights before and after it,
+    rounded down, so that the parts add up to the total. `counts` are the records of
+    each total, and there are no more than 2**31 in weight.
+
+    >>> divide_among(np.array([10, 5]), np.array([1, 1, 1, 2]), np.array([3, 1]))
+    array([3, 3, 4, 5])
+    """
+    ends = np.cumsum(counts)
+    reached = np.cumsum(weights)
+    before = np.concatenate(([0], reached[ends[:-1] - 1]))
+    reached -= np.repeat(before, counts)
+    upper = np.repeat(totals, counts) * reached // np.repeat(reached[ends - 1], counts)
+    parts = np.diff(upper, prepend=0)
+    parts[ends[:-1]] = upper[ends[:-1]]
+    return parts
+
+
+def power_of_two(sizes: npt.NDArray[Any]) -> Int64s:
+    """Return the greatest power of two that is not above each size; 0 for 0.
+
+    >>> power_of_two(np.array([0, 1, 2, 3, 4, 1023]))
+    array([  0,   1,   2,   2,   4, 512])
+    """
+    _, exponents = np.frexp(sizes.astype(np.float64))
+    return np.where(sizes > 0, 1 << np.maximum(exponents - 1, 0).astype(np.int64), 0)
+
+
+def periods(timestamps: Int64s, length_ms: int) -> pa.Array:
+    """Return the beginning of the period of each timestamp; null for none.
+
+    >>> periods(np.array([7_199_999, -1]), 3_600_000).to_pylist()
+    [3600000, None]
+    """
+    begins = timestamps // length_ms * length_ms
+    return pa.array(begins, mask=timestamps == NO_TIMESTAMP)
+
+
+def header_bytes(views: RecordViews) -> Int64s:
+    """Return the bytes of the keys and values of each record's headers."""
+    if not views.records["header_count"].any():
+        return np.zeros(len(views.records), np.int64)
+    offsets, (_, keys, _, values) = find_headers(views)
+    reached = np.concatenate(([0], np.cumsum(_lengths(keys) + _lengths(values))))
+    return np.diff(reached[offsets])
+
+
+def gather_strings(
+    data: Bytes, starts: npt.NDArray[np.int32], lengths: npt.NDArray[np.int32]
+) -> pa.Array:
+    """Return a copy of byte strings in `data`; a length of -1 is null."""
+    offsets, valid = (
+        np.empty(len(starts) + 1, np.int32),
+        np.empty(len(starts), np.uint8),
+    )
+    size, nulls = _speedups.lengths_to_offsets(lengths, offsets, valid)
+    copy = np.empty(size, np.uint8)
+    _speedups.gather_bytes(data, starts, lengths, copy)
+    column = BytesColumn(copy, offsets, valid.view(np.bool_) if nulls else None)
+    return bytes_array(column).cast(pa.large_binary())
+
+
+def _lengths(lengths: npt.NDArray[np.int32]) -> Int64s:
+    """Return lengths where null has none."""
+    return np.maximum(lengths, 0).astype(np.int64)
+
+
+def _or_none(timestamps: Int64s, none: int) -> Int64s:
+    return np.where(timestamps == NO_TIMESTAMP, none, timestamps)

@@ -1,0 +1,286 @@
+"""The report of `stats`: a row for each group, and their total."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import numpy as np
+
+from kafkalog.codecs.bytes_text import bytes_as_data
+from kafkalog.codecs.html_text import html_table
+from kafkalog.export.arrow import TYPES
+from kafkalog.export.group_totals import (
+    FUNCTIONS,
+    IDENTITIES,
+    GroupTotals,
+    added,
+    totals_of,
+)
+from kafkalog.export.optional_packages import require
+from kafkalog.formats.layout import CODECS
+from kafkalog.query.log_contents import UNKNOWN_CODEC
+
+if TYPE_CHECKING:
+    import os
+
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from kafkalog.query.partition_reader import ScanProblem
+else:
+    pa = require("pyarrow", "arrow")
+    pc = require("pyarrow.compute", "arrow")
+
+SCHEMA: Final = 1
+"""Version of the JSON form."""
+
+SHOWN: Final = 20
+"""Maximum number of rows in a report's HTML."""
+
+IN_ORDER: Final = ("hour", "day", "size", "batch_size")
+"""Groups that are reported in their order, if they are the first, and not by bytes."""
+
+TIME: Final = TYPES["timestamp"]
+GROUP_TYPES: Final = {
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "segment": pa.string(),
+    "producer": pa.int64(),
+    "codec": pa.string(),
+    "batch_size": pa.int64(),
+    "key": pa.binary(),
+    "size": pa.int64(),
+    "hour": TIME,
+    "day": TIME,
+}
+"""The groups, and the types of their columns."""
+
+RATIOS: Final = {
+    "records_per_batch": ("records", "batches"),
+    "compression_ratio": ("uncompressed_bytes", "bytes"),
+}
+"""The columns that are ratios of two measures."""
+
+Values = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class StatsReport:
+    """The result of `stats`.
+
+    Attributes
+    ----------
+    by : tuple of str
+        The columns that records are grouped by.
+    total : dict
+        The measures of all records.
+    other : dict or None
+        The measures of the groups without a row; None if all have one.
+    distinct_groups : int or None
+        The number of groups; None if there were too many to count.
+    error_bytes : int
+        The greatest number of bytes that may be missing in a row. 0 unless there are
+        more than twice ``max_groups`` groups.
+    problems : tuple of ScanProblem
+        What was skipped, with ``on_corruption="skip"``.
+
+    Examples
+    --------
+    >>> import kafkalog
+    >>> batch = kafkalog.RecordBatchBuilder()
+    >>> batch.append(b"k", b"v", timestamp=1700000000000)
+    >>> kafkalog.stats(batch.build(), by=["producer", "codec"])
+    <StatsReport: 1 group by producer, codec: 1 record, 70 bytes>
+    """
+
+    by: tuple[str, ...]
+    total: Values
+    other: Values | None
+    distinct_groups: int | None
+    error_bytes: int
+    problems: tuple[ScanProblem, ...]
+    _rows: pa.Table
+
+    @classmethod
+    def of(
+        cls,
+        totals: GroupTotals,
+        labels: Mapping[str, Sequence[str]],
+        *,
+        most: int | None,
+        problems: Sequence[ScanProblem],
+    ) -> Self:
+        """Return the report of totals, of the `most` groups with the most bytes.
+
+        `labels` are the names of the codes of a group.
+        """
+        table, by, measures = totals.table(), totals.groups.names, totals.measures
+        order = [("bytes", "descending"), *((name, "ascending") for name in by)]
+        labelled = {"codec": [*CODECS, *[UNKNOWN_CODEC] * 3], **labels}
+        for name in labelled.keys() & set(by):
+            names = pa.array(labelled[name], pa.string()).take(table[name])
+            table = table.set_column(by.index(name), name, names)
+        indexes = pc.sort_indices(table, order)
+        kept, rest = indexes[:most], indexes[len(indexes) if most is None else most :]
+        other = totals.dropped
+        if len(rest):
+            other = added(totals_of(table.take(rest), measures), other)
+        total = added(totals_of(table, measures), totals.dropped)
+        rows = table.take(kept)
+        if by[0] in IN_ORDER:
+            rows = rows.sort_by([(name, "ascending") for name in by])
+        return cls(
+            by=tuple(by),
+            total=_values(total),
+            other=None if other is None else _values(other),
+            distinct_groups=len(table) if totals.dropped is None else None,
+            error_bytes=totals.error_bytes,
+            problems=tuple(problems),
+            _rows=_typed(rows, by, measures),
+        )
+
+    def to_arrow(self) -> pa.Table:
+        """Return the groups as a table, those with the most bytes first.
+
+        Groups by hour, day or size are in their order.
+
+        Returns
+        -------
+        pyarrow.Table
+            A column for each group, then for each measure.
+
+        Examples
+        --------
+        >>> import kafkalog
+        >>> batch = kafkalog.RecordBatchBuilder()
+        >>> batch.append(b"k", b"v", timestamp=1700000000000)
+        >>> kafkalog.stats(batch.build(), by="size").to_arrow()["size"].to_pylist()
+        [2]
+        """
+        return self._rows
+
+    def rows(self) -> Iterator[Values]:
+        """Yield the groups as they are printed in JSON.
+
+        Yields
+        ------
+        dict
+            The columns of `to_arrow`, with times in ms since 1970. A key that is not
+            UTF-8 is an object with base64.
+
+        Examples
+        --------
+        >>> import kafkalog
+        >>> batch = kafkalog.RecordBatchBuilder()
+        >>> batch.append(b"k", b"v", timestamp=1700000000000)
+        >>> [row] = kafkalog.stats(batch.build(), by="hour").rows()
+        >>> row["hour"], row["records"]
+        (1699999200000, 1)
+        """
+        plain = pa.schema(
+            [
+                field.with_type(pa.int64()) if field.type == TIME else field
+                for field in self._rows.schema
+            ]
+        )
+        for batch in self._rows.cast(plain).to_batches():
+            for row in batch.to_pylist():
+                if row.get("key") is not None:
+                    row["key"] = bytes_as_data(row["key"])
+                yield row
+
+    def as_dict(self) -> Values:
+        """Return the report as it is printed in JSON.
+
+        Returns
+        -------
+        dict
+            The attributes, and ``groups``, a list of `rows`.
+
+        Examples
+        --------
+        >>> import kafkalog
+        >>> batch = kafkalog.RecordBatchBuilder()
+        >>> batch.append(b"k", b"v", timestamp=1700000000000)
+        >>> list(kafkalog.stats(batch.build()).as_dict())[:4]
+        ['schema', 'by', 'groups', 'other']
+        """
+        return {
+            "schema": SCHEMA,
+            "by": list(self.by),
+            "groups": list(self.rows()),
+            "other": self.other,
+            "total": self.total,
+            "distinct_groups": self.distinct_groups,
+            "error_bytes": self.error_bytes,
+        }
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Write a picture of the bytes and records of the groups; needs matplotlib.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file, whose ending states its format: ``.png``, ``.svg``, ``.pdf``.
+
+        Raises
+        ------
+        MissingDependencyError
+            If matplotlib is not installed.
+        ValueError
+            If matplotlib does not know the format.
+        """
+        from kafkalog.export.stats_plot import write_plot
+
+        write_plot(self, path)
+
+    def __repr__(self) -> str:
+        count = len(self._rows)
+        groups = f"{count} group{'' if count == 1 else 's'} by {', '.join(self.by)}"
+        records = self.total["records"]
+        noun = "record" if records == 1 else "records"
+        size = self.total["bytes"]
+        return f"<StatsReport: {groups}: {records} {noun}, {size} bytes>"
+
+    def _repr_html_(self) -> str:
+        """Return the first groups as HTML, for notebooks."""
+        shown = self._rows.slice(0, SHOWN)
+        rows = zip(*(column.to_pylist() for column in shown.columns), strict=True)
+        more = len(self._rows) - len(shown)
+        footer = f"{more} more groups" if more else ""
+        return html_table("StatsReport", shown.column_names, rows, footer)
+
+
+def _values(totals: Mapping[str, int]) -> Values:
+    """Return measures, None for a time or offset that no record has, and ratios."""
+    values: Values = {
+        name: None
+        if name in FUNCTIONS and value == IDENTITIES[FUNCTIONS[name]]
+        else value
+        for name, value in totals.items()
+    }
+    for name, (numerator, denominator) in RATIOS.items():
+        if denominator in values and numerator in values:
+            divisor = values[denominator]
+            values[name] = values[numerator] / divisor if divisor else None
+    return values
+
+
+def _typed(table: pa.Table, by: Sequence[str], measures: Sequence[str]) -> pa.Table:
+    """Return the rows with the types of the report, and their ratios."""
+    columns = {name: table[name].cast(GROUP_TYPES[name]) for name in by}
+    for name in measures:
+        values = table[name].to_numpy()
+        none = np.zeros(len(values), np.bool_)
+        if name in FUNCTIONS:
+            none = values == IDENTITIES[FUNCTIONS[name]]
+        kind = TIME if name.endswith("timestamp") else pa.int64()
+        columns[name] = pa.chunked_array([pa.array(values, mask=none).cast(kind)])
+    for name, (numerator, denominator) in RATIOS.items():
+        if numerator in columns and denominator in columns:
+            columns[name] = pc.divide(
+                columns[numerator].cast(pa.float64()), columns[denominator]
+            )
+    return pa.table(columns)
