@@ -224,7 +224,7 @@ COLUMNS: Final = (
     ),
 )
 
-WHICH: Final = (
+READING: Final = (
     click.option(
         "--isolation",
         type=click.Choice(["read_uncommitted", "read_committed"]),
@@ -240,12 +240,18 @@ WHICH: Final = (
         help="At corrupt data, stop or skip it and continue; the exit code is 1 "
         "either way.",
     ),
+)
+
+LARGEST: Final = max_batch_bytes_option(1 << 30)
+
+WHICH: Final = (
+    *READING,
     click.option(
         "--control-records",
         is_flag=True,
         help="Include control records, such as transaction markers.",
     ),
-    max_batch_bytes_option(1 << 30),
+    LARGEST,
 )
 
 THREADS: Final = (
@@ -274,6 +280,18 @@ STORAGE: Final = (
 SCAN: Final = (*SELECTION, *BOUNDS, *COLUMNS, *WHICH, *THREADS)
 FIND: Final = (*SELECTION, *BOUNDS, *WHICH)
 TAIL: Final = (*SELECTION, *COLUMNS, *WHICH)
+STATS: Final = (
+    *SELECTION,
+    *BOUNDS,
+    *READING,
+    click.option(
+        "--control-records/--no-control-records",
+        default=True,
+        show_default=True,
+        help="Whether control records, such as transaction markers, are counted.",
+    ),
+    LARGEST,
+)
 
 COMPRESSION: Final = (
     click.option(
@@ -525,6 +543,11 @@ def find_options(function: Callable[..., None]) -> Callable[..., None]:
 def tail_options(function: Callable[..., None]) -> Callable[..., None]:
     """Add the options of a scan that ``tail`` has, as one parameter `options`."""
     return _collecting(TAIL, function)
+
+
+def stats_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of a scan that ``stats`` has, as one parameter `options`."""
+    return _collecting(STATS, function)
 
 
 def _collecting(

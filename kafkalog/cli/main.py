@@ -19,6 +19,7 @@ COMMANDS: Final = {
     "head": "Print the first records.",
     "tail": "Print the last records, and follow a growing log.",
     "find": "Find records, and print their location.",
+    "stats": "Print records and bytes by topic, producer, key, hour, ...",
     "dump": "Print files as kafka-dump-log does, with its flags.",
     "export": "Write records as Parquet, Delta, JSON Lines, CSV or Arrow.",
     "import": "Write the logs from which a table was exported.",

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import numpy as np
@@ -151,28 +152,40 @@ def stats(
     >>> report.to_arrow().select(["key", "records", "bytes"]).to_pylist()
     [{'key': b'a', 'records': 2, 'bytes': 66}, {'key': b'b', 'records': 1, 'bytes': 32}]
     """
-    chosen = choose_groups(by)
     if unsupported := sorted(set(as_scan).intersection(NOT_OF_STATS)):
         raise TypeError(f"stats of a scan with {' and '.join(unsupported)}")
+    as_scan.setdefault("control_records", True)
+    request = scan(source, **as_scan)
+    return stats_of(request, by, sizes=sizes, most=most, max_groups=max_groups)
+
+
+def stats_of(
+    request: Scan,
+    by: str | Iterable[str],
+    *,
+    sizes: bool = False,
+    most: int | None = None,
+    max_groups: int = MAX_GROUPS,
+) -> StatsReport:
+    """Return the report of `stats` for a scan, whose columns are ignored."""
+    chosen = choose_groups(by)
     for name, value in (("most", most), ("max_groups", max_groups)):
         if value is not None and value < 1:
             raise ValueError(f"{name} {value}, expected 1 or more")
-    as_scan.setdefault("control_records", True)
-    request = scan(source, **as_scan)
     needs_records = sizes or not OF_BATCHES.keys() >= set(chosen)
-    reading = _StatsReading(request=request, groups=chosen)
     totals = GroupTotals(
         groups=pa.schema({name: (OF_BATCHES | OF_RECORDS)[name] for name in chosen}),
         measures=measures_of(chosen, needs_records=needs_records),
         max_groups=max_groups,
     )
+    reading = _StatsReading(request=replace(request, problems=[]), groups=chosen)
     for rows in reading.of_records() if needs_records else reading.of_headers():
         totals.add(rows)
     return StatsReport.of(
         totals,
         {"topic": [*reading.topics], "segment": [*reading.segments]},
         most=most,
-        problems=request.problems,
+        problems=reading.request.problems,
     )
 
 
@@ -216,14 +229,15 @@ class _StatsReading:
 
     def of_headers(self) -> Iterator[Rows]:
         """Yield a row for each batch with records, mostly from its header."""
-        for source, bounds in self.request.sources:
-            reader = counting_reader(source, bounds, self.request.policy)
-            for step, records in count_batches(reader, self.request.problems):
+        policy, problems = self.request.policy, self.request.problems
+        readers = [counting_reader(*each, policy) for each in self.request.sources]
+        for reader in self._reporting(readers):
+            for step, records in count_batches(reader, problems):
                 counted = records > 0
                 rows, records = step.step.rows[counted], records[counted]
                 if len(rows):
                     yield {
-                        **self._batch_groups(source, step, rows),
+                        **self._batch_groups(reader.source, step, rows),
                         "records": records,
                         "batches": np.ones(len(rows), np.int64),
                         "bytes": rows["size_in_bytes"],
@@ -238,18 +252,30 @@ class _StatsReading:
         policy = replace(self.request.policy.checking_first(), needs="records")
         workspace = Workspace()
         of_batches = OF_BATCHES.keys() >= set(self.groups)
-        for source, bounds in self.request.sources:
-            reader = PartitionReader(source=source, bounds=bounds, policy=policy)
+        readers = [
+            PartitionReader(source=source, bounds=bounds, policy=policy)
+            for source, bounds in self.request.sources
+        ]
+        for reader in self._reporting(readers):
             for step in reader.steps():
                 if isinstance(step, ScanProblem):
                     self.request.problems.append(step)
                     continue
                 for batches in _decoded(step, policy, workspace, self.request):
-                    groups = self._batch_groups(source, step, batches.rows)
+                    groups = self._batch_groups(reader.source, step, batches.rows)
                     if of_batches:
                         yield batches.of_batches(groups)
                     else:
                         yield batches.of_records(groups, self.groups)
+
+    def _reporting(self, readers: list[PartitionReader]) -> Iterator[PartitionReader]:
+        """Yield the readers, and report the progress after each."""
+        progress = self.request.progress
+        sizes = [0 if progress is None else reader.size() for reader in readers]
+        for reader, done in zip(readers, accumulate(sizes), strict=True):
+            yield reader
+            if progress is not None:
+                progress(done, sum(sizes))
 
     def _batch_groups(
         self, source: PartitionSource, step: SegmentStep, rows: BatchHeaders

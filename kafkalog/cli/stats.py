@@ -1,0 +1,196 @@
+"""``kafkalog stats``: print records and bytes by topic, producer, key, hour, ..."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from kafkalog.cli import command_output, exits, terminal
+from kafkalog.cli.command_options import (
+    ScanOptions,
+    examples,
+    format_options,
+    sources_argument,
+    stats_options,
+)
+from kafkalog.cli.command_output import TableField
+
+if TYPE_CHECKING:
+    from kafkalog.export.stats_report import StatsReport
+    from kafkalog.storage.location import Location
+
+
+def _key(value: Any) -> str:
+    """Return a key as text, or as a JSON object with base64."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _size(value: int | str) -> str:
+    return value if isinstance(value, str) else terminal.in_units(value)
+
+
+def _time(value: int | str) -> str:
+    return value if isinstance(value, str) else terminal.in_seconds(value)
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}"
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.1f}"
+
+
+FIELDS: Final = (
+    TableField("topic", "topic"),
+    TableField("partition", "partition", right=True),
+    TableField("segment", "segment"),
+    TableField("producer", "producer", right=True),
+    TableField("codec", "codec"),
+    TableField("batch_size", "batch size", _size, right=True),
+    TableField("key", "key", _key, may_be_cut=True),
+    TableField("size", "size", _size, right=True),
+    TableField("hour", "hour, UTC", _time),
+    TableField("day", "day, UTC", _time),
+    TableField("bytes", "bytes", terminal.in_units, right=True),
+    TableField("share", "share", _percent, right=True),
+    TableField("records", "records", right=True),
+    TableField("batches", "batches", right=True),
+    TableField("records_per_batch", "records/batch", _ratio, right=True),
+    TableField("uncompressed_bytes", "uncompressed", terminal.in_units, right=True),
+    TableField("compression_ratio", "ratio", _ratio, right=True),
+    TableField("key_bytes", "keys", terminal.in_units, right=True),
+    TableField("value_bytes", "values", terminal.in_units, right=True),
+    TableField("header_bytes", "headers", terminal.in_units, right=True),
+    TableField("null_values", "null values", right=True),
+    TableField("first_timestamp", "first time, UTC", terminal.in_seconds),
+    TableField("max_timestamp", "latest time, UTC", terminal.in_seconds),
+)
+"""The columns of a table, of which a report has some. Offsets are left to JSON."""
+
+
+@click.command(
+    "stats",
+    epilog=examples(
+        "kafkalog stats /var/lib/kafka/data --format table",
+        "kafkalog stats /var/lib/kafka/data --by topic,key -n 20",
+        "kafkalog stats /var/lib/kafka/data --by codec --sizes --format table",
+        "kafkalog stats /var/lib/kafka/data --by hour --plot hours.svg",
+    ),
+)
+@sources_argument
+@click.option(
+    "--by",
+    default="topic",
+    show_default=True,
+    metavar="NAMES",
+    help="Groups, separated by commas: topic, partition, segment, producer, codec, "
+    "batch_size, for which only headers of batches are read; key, size, hour, day.",
+)
+@click.option(
+    "-n",
+    "most",
+    type=click.IntRange(min=1),
+    help="Print the groups with the most bytes, at most this many.",
+)
+@click.option(
+    "--sizes",
+    is_flag=True,
+    help="Decode records even if headers suffice, for the uncompressed size, the bytes "
+    "of keys, values and headers, and null values.",
+)
+@click.option(
+    "--plot",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    metavar="FILE",
+    help="Write a picture too: .png, .svg or .pdf. Needs matplotlib.",
+)
+@click.option(
+    "--max-groups",
+    type=click.IntRange(min=1),
+    default=1_000_000,
+    show_default=True,
+    help="Number of groups that bounds the memory.",
+)
+@stats_options
+@format_options
+def command(
+    paths: tuple[Location, ...],
+    by: str,
+    most: int | None,
+    sizes: bool,
+    plot: Path | None,
+    max_groups: int,
+    options: ScanOptions,
+    form: str | None,
+    no_color: bool,
+) -> None:
+    """Print how many records and bytes there are by topic, producer, key, hour, ...
+
+    Groups are printed in the order of their bytes, those by size, hour or day in their
+    own order. Sizes are powers of two: 64 stands for 64 to 127 bytes; size is that of a
+    record's key, value and headers, batch_size that of a batch in its file.
+
+    The bytes are those of batches in .log files. By key, size, hour or day, the bytes
+    of a batch are divided among its records in proportion to their sizes. Index files,
+    and batches without records, are not counted.
+
+    If there are more than twice --max-groups groups, those with the least bytes are
+    dropped, and error_bytes in JSON is the number of bytes that a row may lack.
+    """
+    from kafkalog.export.log_stats import choose_groups, stats_of
+
+    try:
+        groups = choose_groups(name.strip() for name in by.split(","))
+    except ValueError as error:
+        raise click.UsageError(f"--by: {error}") from None
+    with terminal.progress_bar("stats") as progress:
+        report = stats_of(
+            options.scan(paths, progress),
+            groups,
+            sizes=sizes,
+            most=most,
+            max_groups=max_groups,
+        )
+    if plot is not None:
+        report.plot(plot)
+    _show(report, command_output.chosen_format(form), no_color=no_color)
+    exits.report_problems(report.problems)
+
+
+def _show(report: StatsReport, form: str, *, no_color: bool) -> None:
+    """Print the groups: as JSON with the total, or as rows."""
+    if form == "json":
+        text = json.dumps(report.as_dict(), ensure_ascii=False)
+        on_terminal = sys.stdout.isatty()
+        command_output.emit(f"{terminal.escape_json(text) if on_terminal else text}\n")
+        return
+    if form != "table":
+        command_output.print_rows(report.rows(), (), form)
+        return
+    columns = {*report.to_arrow().column_names, "share"}
+    fields = [field for field in FIELDS if field.name in columns]
+    command_output.print_rows(_table_rows(report), fields, form, no_color=no_color)
+    if report.error_bytes:
+        lacking = f"a row may lack up to {terminal.in_units(report.error_bytes)}"
+        exits.print_error(f"too many groups for --max-groups: {lacking}")
+
+
+def _table_rows(report: StatsReport) -> Iterator[command_output.Row]:
+    """Yield the groups, then the others, then the total."""
+    total = report.total["bytes"]
+    rows: list[tuple[str, command_output.Row | None]] = [
+        ("other", report.other),
+        ("total", report.total),
+    ]
+    for row in report.rows():
+        yield {**row, "share": row["bytes"] / total}
+    for label, values in rows:
+        if values is not None:
+            share = values["bytes"] / max(total, 1)
+            yield {report.by[0]: label, **values, "share": share}
