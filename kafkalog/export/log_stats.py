@@ -22,6 +22,7 @@ import numpy.typing as npt
 from kafkalog import _speedups
 from kafkalog.codecs.close_matches import with_close_matches
 from kafkalog.decoding.batch_decoder import RecordViews, decode, find_headers
+from kafkalog.decoding.decompression import first_offsets
 from kafkalog.decoding.read_policy import FIRST, LAST, ReadPolicy
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import LocatedError
@@ -173,12 +174,15 @@ def stats_of(
         if value is not None and value < 1:
             raise ValueError(f"{name} {value}, expected 1 or more")
     needs_records = sizes or not OF_BATCHES.keys() >= set(chosen)
+    measures = measures_of(chosen, needs_records=needs_records)
     totals = GroupTotals(
         groups=pa.schema({name: (OF_BATCHES | OF_RECORDS)[name] for name in chosen}),
-        measures=measures_of(chosen, needs_records=needs_records),
+        measures=measures,
         max_groups=max_groups,
     )
-    reading = _StatsReading(request=replace(request, problems=[]), groups=chosen)
+    reading = _StatsReading(
+        request=replace(request, problems=[]), groups=chosen, measures=measures
+    )
     for rows in reading.of_records() if needs_records else reading.of_headers():
         totals.add(rows)
     return StatsReport.of(
@@ -224,6 +228,7 @@ class _StatsReading:
 
     request: Scan
     groups: tuple[str, ...]
+    measures: tuple[str, ...]
     topics: dict[str, int] = field(default_factory=dict)
     segments: dict[str, int] = field(default_factory=dict)
 
@@ -243,9 +248,16 @@ class _StatsReading:
                         "bytes": rows["size_in_bytes"],
                         "first_timestamp": _or_none(begin_times(rows), LAST),
                         "max_timestamp": _or_none(rows["max_timestamp"], FIRST),
-                        "first_offset": rows["base_offset"],
+                        "first_offset": self._first_offsets(step, rows),
                         "last_offset": rows["last_offset"],
                     }
+
+    def _first_offsets(self, step: SegmentStep, rows: BatchHeaders) -> Int64s:
+        """Return the first offset of each batch; wrappers are decompressed for it."""
+        if "first_offset" not in self.measures or not (rows["count"] < 0).any():
+            return rows["base_offset"]
+        data, origin = step.step.data, step.step.origin
+        return first_offsets(data, origin, rows, self.request.policy.max_batch_bytes)
 
     def of_records(self) -> Iterator[Rows]:
         """Yield a row for each record, or for each batch if that suffices."""
@@ -348,7 +360,8 @@ class _DecodedBatches:
     def of_records(self, groups: Rows, names: Sequence[str]) -> Rows:
         """Return a row for each record, with the groups of records in `names`."""
         measures, counts = self.measures(), self.counts
-        sizes = sum(measures[f"{part}_bytes"] for part in ("key", "value", "header"))
+        sizes = measures["key_bytes"] + measures["value_bytes"]
+        sizes += measures["header_bytes"]
         weights = sizes + MIN_RECORD_BYTES
         rows = {
             **{name: np.repeat(groups[name], counts) for name in groups},

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from kafkalog.codecs.bytes_text import repair_utf8
 from kafkalog.export.optional_packages import require
 
 if TYPE_CHECKING:
@@ -21,6 +21,11 @@ MOST_LETTERS: Final = 40
 """Length of a label."""
 
 PERIODS: Final = {"hour": np.timedelta64(1, "h"), "day": np.timedelta64(1, "D")}
+MIN_MS, MAX_MS = (
+    int(np.datetime64(year, "ms").astype(np.int64)) for year in ("0001", "9999")
+)
+"""The years that matplotlib draws, in ms since 1970."""
+
 PANELS: Final = (("bytes", "bytes in .log files"), ("records", "records"))
 COLOUR: Final = "#2f6f9f"
 OTHER: Final = "#b0b0b0"
@@ -43,38 +48,46 @@ def write_plot(report: StatsReport, path: str | os.PathLike[str]) -> None:
 def _draw_times(figure: Any, report: StatsReport) -> None:
     """Draw a bar for each hour or day, one panel above the other."""
     [name] = report.by
-    table = report.to_arrow()
-    table = table.filter(table[name].is_valid())  # without a timestamp: no place
-    times, width = table[name].to_numpy().astype("datetime64[ms]"), PERIODS[name]
+    rows = [row for row in report.rows() if _has_place(row[name])]
+    times = np.array([row[name] for row in rows], "datetime64[ms]")
     for axes, (measure, label) in zip(
         figure.subplots(2, sharex=True), PANELS, strict=True
     ):
-        axes.bar(times, table[measure].to_numpy(), width, align="edge", color=COLOUR)
+        values = [row[measure] for row in rows]
+        # The edge keeps an hour visible among years.
+        axes.bar(
+            times, values, PERIODS[name], align="edge", color=COLOUR, edgecolor=COLOUR
+        )
         _format_counts(axes.yaxis)
         axes.set_ylabel(label)
     axes.set_xlabel(f"{name} of the timestamp, UTC")
 
 
+def _has_place(time: int | None) -> bool:
+    """Return whether a time is in a year that matplotlib can draw."""
+    return time is not None and MIN_MS <= time < MAX_MS
+
+
 def _draw_bars(figure: Any, report: StatsReport) -> None:
     """Draw a bar for each group, one panel beside the other."""
-    table = report.to_arrow()
-    shown = table.slice(0, MOST_BARS)
-    columns = [shown[name].to_pylist() for name in report.by]
-    labels = [_label(values) for values in zip(*columns, strict=True)]
-    has_others = report.other is not None or len(table) > len(shown)
+    rows = list(islice(report.rows(), MOST_BARS))
+    labels = [
+        _drawable(_label([(name, row[name]) for name in report.by])) for row in rows
+    ]
+    has_others = report.other is not None or report.to_arrow().num_rows > len(rows)
     places = np.arange(len(labels) + has_others)
     colours = [COLOUR] * len(labels) + [OTHER] * has_others
     for axes, (measure, label) in zip(
         figure.subplots(1, 2, sharey=True), PANELS, strict=True
     ):
-        values = shown[measure].to_pylist()
+        values = [row[measure] for row in rows]
         if has_others:
             values.append(report.total[measure] - sum(values))
         axes.barh(places, values, color=colours)
         _format_counts(axes.xaxis)
         axes.set_xlabel(label)
-    axes.set_yticks(places, labels + ["all others"] * has_others)
-    axes.invert_yaxis()  # the first group on top
+    figure.axes[0].set_yticks(places, labels + ["all others"] * has_others)
+    figure.axes[0].invert_yaxis()  # the first group on top
 
 
 def _format_counts(axis: Any) -> None:
@@ -82,19 +95,32 @@ def _format_counts(axis: Any) -> None:
     axis.set_major_formatter(ticker.EngFormatter(sep=""))
 
 
-def _label(values: Sequence[Any]) -> str:
-    """Return the name of a group. A dollar sign would begin a formula."""
-    texts = (
-        "null"
-        if value is None
-        else repair_utf8(value)
-        if isinstance(value, bytes)
-        else f"{value:%Y-%m-%d %H:%M}"
-        if hasattr(value, "strftime")
-        else str(value)
-        for value in values
+def _label(groups: Sequence[tuple[str, Any]]) -> str:
+    """Return the name of a group.
+
+    >>> _label([("topic", "orders"), ("hour", 1699999200000), ("key", None)])
+    'orders / 2023-11-14T22:00 / null'
+    """
+    texts = list[str]()
+    for name, value in groups:
+        if value is None:
+            texts.append("null")
+        elif name in PERIODS:
+            texts.append(str(np.datetime64(value, "ms").astype("datetime64[m]")))
+        elif isinstance(value, dict):
+            texts.append(value["base64"])
+        else:
+            texts.append(str(value))
+    return " / ".join(texts)
+
+
+def _drawable(text: str) -> str:
+    """Return the first letters of a label, with ? for those the font does not have."""
+    fonts = require("matplotlib.font_manager", "plot")
+    font = fonts.get_font(fonts.findfont(fonts.FontProperties()))
+    letters = (
+        letter if letter.isprintable() and font.get_char_index(ord(letter)) else "?"
+        for letter in text[:MOST_LETTERS]
     )
-    text = " / ".join(texts)
-    printable = "".join(c if c.isprintable() else "?" for c in text[:MOST_LETTERS])
     more = "..." if len(text) > MOST_LETTERS else ""
-    return f"{printable}{more}".replace("$", r"\$")
+    return "".join(letters).replace("$", r"\$") + more  # a formula would begin with $

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
@@ -246,11 +247,10 @@ class StatsReport:
 
     def _repr_html_(self) -> str:
         """Return the first groups as HTML, for notebooks."""
-        shown = self._rows.slice(0, SHOWN)
-        rows = zip(*(column.to_pylist() for column in shown.columns), strict=True)
-        more = len(self._rows) - len(shown)
+        rows = [[*row.values()] for row in islice(self.rows(), SHOWN)]
+        more = len(self._rows) - len(rows)
         footer = f"{more} more groups" if more else ""
-        return html_table("StatsReport", shown.column_names, rows, footer)
+        return html_table("StatsReport", self._rows.column_names, rows, footer)
 
 
 def _values(totals: Mapping[str, int]) -> Values:
