@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from kafkalog.decoding.record_batch import Record, RecordBatch
     from kafkalog.encoding.batch_builder import RecordBatchBuilder, encode_batches
     from kafkalog.errors import *  # noqa: F403
+    from kafkalog.export.batch_table import batches
     from kafkalog.export.group_lag import groups, lag
     from kafkalog.export.internal_tables import (
         consumer_groups,
@@ -113,6 +114,7 @@ __all__ = [
     "TimeIndex",
     "TransactionIndex",
     "WritableLog",
+    "batches",
     "compact",
     "consumer_groups",
     "dataset",
@@ -161,6 +163,7 @@ _MODULES: Final = {
     "TimeIndex": "indexes.time_index",
     "TransactionIndex": "indexes.txn_index",
     "WritableLog": "log.writable_log",
+    "batches": "export.batch_table",
     "compact": "cleaner.offline_compaction",
     "dataset": "export.log_dataset",
     "consumer_groups": "export.internal_tables",

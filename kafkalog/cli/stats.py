@@ -30,6 +30,11 @@ def _key(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
+def _csv_key(row: command_output.Row) -> command_output.Row:
+    """Return the key of a row as a cell of CSV, if it has one."""
+    return {"key": _key(row["key"])} if row.get("key") is not None else {}
+
+
 def _size(value: int | str) -> str:
     return value if isinstance(value, str) else terminal.in_units(value)
 
@@ -171,7 +176,10 @@ def _show(report: StatsReport, form: str, *, no_color: bool) -> None:
         command_output.emit(f"{terminal.escape_json(text) if on_terminal else text}\n")
         return
     if form != "table":
-        command_output.print_rows(report.rows(), (), form)
+        rows = report.rows()
+        if form == "csv":
+            rows = ({**row, **_csv_key(row)} for row in rows)
+        command_output.print_rows(rows, (), form)
         return
     columns = {*report.to_arrow().column_names, "share"}
     fields = [field for field in FIELDS if field.name in columns]

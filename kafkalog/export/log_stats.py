@@ -29,7 +29,7 @@ from kafkalog.errors import LocatedError
 from kafkalog.export.arrow import bytes_array
 from kafkalog.export.group_totals import FUNCTIONS, GroupTotals, Rows
 from kafkalog.export.optional_packages import require
-from kafkalog.export.stats_report import StatsReport
+from kafkalog.export.stats_report import StatsReport, report_of
 from kafkalog.formats.batch_headers import BatchHeaders, Bytes
 from kafkalog.formats.layout import (
     CODEC_MASK,
@@ -185,7 +185,7 @@ def stats_of(
     )
     for rows in reading.of_records() if needs_records else reading.of_headers():
         totals.add(rows)
-    return StatsReport.of(
+    return report_of(
         totals,
         {"topic": [*reading.topics], "segment": [*reading.segments]},
         most=most,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -104,44 +104,6 @@ class StatsReport:
     problems: tuple[ScanProblem, ...]
     _rows: pa.Table
 
-    @classmethod
-    def of(
-        cls,
-        totals: GroupTotals,
-        labels: Mapping[str, Sequence[str]],
-        *,
-        most: int | None,
-        problems: Sequence[ScanProblem],
-    ) -> Self:
-        """Return the report of totals, of the `most` groups with the most bytes.
-
-        `labels` are the names of the codes of a group.
-        """
-        table, by, measures = totals.table(), totals.groups.names, totals.measures
-        order = [("bytes", "descending"), *((name, "ascending") for name in by)]
-        labelled = {"codec": [*CODECS, *[UNKNOWN_CODEC] * 3], **labels}
-        for name in labelled.keys() & set(by):
-            names = pa.array(labelled[name], pa.string()).take(table[name])
-            table = table.set_column(by.index(name), name, names)
-        indexes = pc.sort_indices(table, order)
-        kept, rest = indexes[:most], indexes[len(indexes) if most is None else most :]
-        other = totals.dropped
-        if len(rest):
-            other = added(totals_of(table.take(rest), measures), other)
-        total = added(totals_of(table, measures), totals.dropped)
-        rows = table.take(kept)
-        if by[0] in IN_ORDER:
-            rows = rows.sort_by([(name, "ascending") for name in by])
-        return cls(
-            by=tuple(by),
-            total=_values(total),
-            other=None if other is None else _values(other),
-            distinct_groups=len(table) if totals.dropped is None else None,
-            error_bytes=totals.error_bytes,
-            problems=tuple(problems),
-            _rows=_typed(rows, by, measures),
-        )
-
     def to_arrow(self) -> pa.Table:
         """Return the groups as a table, those with the most bytes first.
 
@@ -232,6 +194,13 @@ class StatsReport:
             If matplotlib is not installed.
         ValueError
             If matplotlib does not know the format.
+
+        Examples
+        --------
+        >>> import kafkalog
+        >>> batch = kafkalog.RecordBatchBuilder()
+        >>> batch.append(b"k", b"v", timestamp=1700000000000)
+        >>> kafkalog.stats(batch.build()).plot("topics.svg")  # doctest: +SKIP
         """
         from kafkalog.export.stats_plot import write_plot
 
@@ -251,6 +220,43 @@ class StatsReport:
         more = len(self._rows) - len(rows)
         footer = f"{more} more groups" if more else ""
         return html_table("StatsReport", self._rows.column_names, rows, footer)
+
+
+def report_of(
+    totals: GroupTotals,
+    labels: Mapping[str, Sequence[str]],
+    *,
+    most: int | None,
+    problems: Sequence[ScanProblem],
+) -> StatsReport:
+    """Return the report of totals, of the `most` groups with the most bytes.
+
+    `labels` are the names of the codes of a group.
+    """
+    table, by, measures = totals.table(), totals.groups.names, totals.measures
+    order = [("bytes", "descending"), *((name, "ascending") for name in by)]
+    labelled = {"codec": [*CODECS, *[UNKNOWN_CODEC] * 3], **labels}
+    for name in labelled.keys() & set(by):
+        names = pa.array(labelled[name], pa.string()).take(table[name])
+        table = table.set_column(by.index(name), name, names)
+    indexes = pc.sort_indices(table, order)
+    kept, rest = indexes[:most], indexes[len(indexes) if most is None else most :]
+    other = totals.dropped
+    if len(rest):
+        other = added(totals_of(table.take(rest), measures), other)
+    total = added(totals_of(table, measures), totals.dropped)
+    rows = table.take(kept)
+    if by[0] in IN_ORDER:
+        rows = rows.sort_by([(name, "ascending") for name in by])
+    return StatsReport(
+        by=tuple(by),
+        total=_values(total),
+        other=None if other is None else _values(other),
+        distinct_groups=len(table) if totals.dropped is None else None,
+        error_bytes=totals.error_bytes,
+        problems=tuple(problems),
+        _rows=_typed(rows, by, measures),
+    )
 
 
 def _values(totals: Mapping[str, int]) -> Values:

@@ -24,6 +24,7 @@ READERS = ("ls", "info", "cat", "head", "tail")
 EXAMPLES = (
     *READERS,
     "find",
+    "stats",
     "dump",
     "export",
     "verify",
