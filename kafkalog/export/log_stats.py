@@ -151,7 +151,7 @@ def stats(
     ...     batch.append(key, b"value", timestamp=1)
     >>> report = kafkalog.stats(batch.build(), by="key")
     >>> report.to_arrow().select(["key", "records", "bytes"]).to_pylist()
-    [{'key': b'a', 'records': 2, 'bytes': 66}, {'key': b'b', 'records': 1, 'bytes': 32}]
+    [{'key': b'a', 'records': 2, 'bytes': 67}, {'key': b'b', 'records': 1, 'bytes': 33}]
     """
     if unsupported := sorted(set(as_scan).intersection(NOT_OF_STATS)):
         raise TypeError(f"stats of a scan with {' and '.join(unsupported)}")
