@@ -45,6 +45,13 @@ from kafkalog._speedups.frames import (
     measure_frame,
 )
 from kafkalog._speedups.gather import gather_bytes, join_buffers, lengths_to_offsets
+from kafkalog._speedups.group_rows import (
+    add_measures,
+    divide_totals,
+    fill_slots,
+    find_groups,
+    hash_rows,
+)
 from kafkalog._speedups.index_search import (
     count_rising,
     find_slot,
@@ -96,6 +103,7 @@ __all__ = [
     "Mark",
     "RecordFault",
     "Status",
+    "add_measures",
     "all_uncompressed",
     "best_md5_path",
     "best_path",
@@ -109,11 +117,14 @@ __all__ = [
     "decode_records",
     "decode_varints",
     "decompress_streams",
+    "divide_totals",
     "due_entries",
     "dump_batches",
     "dump_records",
     "encode_varints",
+    "fill_slots",
     "find_batch",
+    "find_groups",
     "find_offsets",
     "find_record_faults",
     "find_slot",
@@ -122,6 +133,7 @@ __all__ = [
     "gather_bytes",
     "gather_records",
     "hash_keys",
+    "hash_rows",
     "header_fault",
     "is_next_sequence",
     "join_buffers",

@@ -1,36 +1,35 @@
 """Totals of groups, added up as rows arrive, in bounded memory.
 
-Rows are grouped by Arrow a hundred thousand at a time, and the totals of these are
-grouped again. Where there are more than twice `max_groups` groups, those with the least
-bytes are dropped, and added to the total of all dropped ones. A group that was dropped
-may occur again, so that the bytes stated for it are too few: by no more than the
-greatest dropped bytes, summed over all droppings (Misra and Gries, 1982). Until then
-all totals are exact.
+Where there are more than twice `max_groups` groups, those with the least bytes are
+dropped, and added to the total of all dropped ones. A group that was dropped may occur
+again, so that the bytes stated for it are too few: by no more than the greatest dropped
+bytes, summed over all droppings (Misra and Gries, 1982). Until then all totals are
+exact.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog import _speedups
 from kafkalog.decoding.read_policy import FIRST, LAST
-from kafkalog.export.optional_packages import require
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = require("pyarrow", "arrow")
+from kafkalog.formats.batch_headers import Bytes
+from kafkalog.query.records import BytesColumn
 
 ROWS: Final = 1 << 17
-"""Number of rows that are grouped at once."""
+"""Number of rows after which it is determined whether groups have to be dropped."""
 
-MAX_BYTES: Final = 1 << 30
-"""Size of the totals above which groups are dropped even if there are few: long keys
-take more memory."""
+MAX_KEY_BYTES: Final = 1 << 30
+"""Bytes of keys above which groups are dropped even if there are few."""
+
+FIRST_GROUPS: Final = 1 << 10
+"""Number of groups for which there is memory at first."""
 
 FUNCTIONS: Final = {
     "first_timestamp": np.minimum,
@@ -40,125 +39,222 @@ FUNCTIONS: Final = {
 }
 """The functions of measures that are not sums."""
 
-IDENTITIES: Final = {np.minimum: LAST, np.maximum: FIRST, np.add: 0}
+IDENTITIES: Final = {np.add: 0, np.minimum: LAST, np.maximum: FIRST}
 """The value of a measure without a value, which leaves any other as it is."""
 
-ARROW: Final = {np.minimum: "min", np.maximum: "max", np.add: "sum"}
-"""The name of each function in Arrow."""
+Int64s = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
 
-Rows: TypeAlias = "Mapping[str, npt.NDArray[Any] | pa.Array]"
+
+class Keys(NamedTuple):
+    """Keys of rows: the spans of `data` from `starts` on; a length of -1 is null."""
+
+    data: Bytes
+    starts: Int32s
+    lengths: Int32s
+
+    def between(self, first: int, end: int) -> Keys:
+        """Return the keys of the rows from `first` up to `end`."""
+        return Keys(self.data, self.starts[first:end], self.lengths[first:end])
+
+
+def no_keys(count: int) -> Keys:
+    """Return null keys, for rows that are not grouped by them."""
+    starts = np.zeros(count, np.int32)
+    return Keys(np.empty(0, np.uint8), starts, starts - 1)
+
+
+def function_of(measure: str) -> np.ufunc:
+    """Return the function that adds up a measure."""
+    return FUNCTIONS.get(measure, np.add)
+
+
+@dataclass(slots=True)
+class GroupTable:
+    """A hash table of groups, each of `width` numbers and a key; see `find_groups`."""
+
+    width: int
+    count: int = 0
+    slots: Int32s = field(init=False)
+    hashes: npt.NDArray[np.uint64] = field(init=False)
+    codes: Int64s = field(init=False)
+    lengths: Int32s = field(init=False)
+    ends: Int64s = field(init=False)
+    keys: Bytes = field(init=False)
+    _seed: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        # No log can be made so that its keys collide: the seed is not known before.
+        self._seed = int.from_bytes(os.urandom(8))
+        self.hashes = np.empty(FIRST_GROUPS, np.uint64)
+        self.codes = np.empty((FIRST_GROUPS, self.width), np.int64)
+        self.lengths = np.empty(FIRST_GROUPS, np.int32)
+        self.ends = np.empty(FIRST_GROUPS, np.int64)
+        self.keys = np.empty(0, np.uint8)
+        self._fill_slots()
+
+    @property
+    def key_bytes(self) -> int:
+        """The number of bytes of all keys."""
+        return int(self.ends[self.count - 1]) if self.count else 0
+
+    def find(self, keys: Keys, codes: Int64s) -> Int32s:
+        """Return the number of the group of each row; new groups are appended."""
+        hashes = np.empty(len(codes), np.uint64)
+        hashed = _speedups.hash_rows(*keys, codes, self._seed, hashes)
+        assert hashed == len(codes)  # a decoded key is within its data
+        groups, done = np.empty(len(codes), np.int32), 0
+        while done < len(codes):
+            rest = slice(done, None)
+            more, self.count = _speedups.find_groups(
+                *(keys.data, keys.starts[rest], keys.lengths[rest]),
+                *(codes[rest], hashes[rest]),
+                (
+                    self.slots,
+                    self.hashes,
+                    self.codes,
+                    self.lengths,
+                    self.ends,
+                    self.keys,
+                ),
+                self.count,
+                groups[rest],
+            )
+            done += more
+            if done < len(codes):
+                self._grow(max(int(keys.lengths[done]), 0))
+        return groups
+
+    def keep(self, groups: npt.NDArray[np.intp]) -> None:
+        """Remove all other groups; these get the numbers from 0 on."""
+        self.keys, self.lengths = self.gathered(groups), self.lengths[groups]
+        self.hashes, self.codes = self.hashes[groups], self.codes[groups]
+        self.ends = np.cumsum(np.maximum(self.lengths, 0), dtype=np.int64)
+        self.count = len(groups)
+        self._fill_slots()
+
+    def gathered(self, groups: npt.NDArray[np.intp]) -> Bytes:
+        """Return the bytes of the keys of groups, one after another."""
+        sizes = np.maximum(self.lengths[groups], 0).astype(np.int64)
+        out = np.empty(int(sizes.sum()), np.uint8)
+        _speedups.gather_bytes(self.keys, self.ends[groups] - sizes, sizes, out)
+        return out
+
+    def column(self, groups: npt.NDArray[np.intp]) -> BytesColumn:
+        """Return the keys of groups; they have less than 2 GiB."""
+        lengths = self.lengths[groups]
+        offsets = np.zeros(len(groups) + 1, np.int32)
+        np.cumsum(np.maximum(lengths, 0), out=offsets[1:])
+        return BytesColumn(self.gathered(groups), offsets, lengths >= 0)
+
+    def _grow(self, key_size: int) -> None:
+        """Make room for more groups, and for a key of that size."""
+        if self.count == len(self.hashes):
+            size = max(2 * self.count, FIRST_GROUPS)
+            for name in ("hashes", "codes", "lengths", "ends"):
+                setattr(self, name, resized(getattr(self, name), size))
+            self._fill_slots()
+        if key_size > len(self.keys) - self.key_bytes:
+            size = max(2 * len(self.keys), self.key_bytes + key_size)
+            self.keys = resized(self.keys, size)
+
+    def _fill_slots(self) -> None:
+        """Make slots for as many groups as fit, which use half of them at most."""
+        slots = 1 << (2 * max(len(self.hashes), 1) - 1).bit_length()
+        self.slots = np.full(slots, -1, np.int32)
+        _speedups.fill_slots(self.hashes[: self.count], self.slots)
+
+
+def resized(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
+    """Return a larger copy of an array, whose new rows are undefined."""
+    larger = np.empty((size, *array.shape[1:]), array.dtype)
+    larger[: len(array)] = array
+    return larger
 
 
 @dataclass(slots=True, kw_only=True)
 class GroupTotals:
-    """Totals of groups, by the columns of a schema, of the columns `measures`.
+    """Totals of groups, by the numbers `groups` and maybe a key, of `measures`.
 
     Measures are int64; one of them is ``bytes``. `dropped` are the totals of dropped
     groups, None until there are any.
     """
 
-    groups: pa.Schema
+    groups: tuple[str, ...]
     measures: tuple[str, ...]
     max_groups: int
     error_bytes: int = 0
     dropped: dict[str, int] | None = None
-    _waiting: list[Rows] = field(default_factory=list)
-    _waiting_rows: int = 0
-    _partial: list[pa.Table] = field(default_factory=list)
-    _merged_rows: int = 0
+    table: GroupTable = field(init=False)
+    _totals: Int64s = field(init=False)
+    _order: tuple[str, ...] = field(init=False)
+    _numbers: tuple[int, int] = field(init=False)
 
-    def add(self, rows: Rows) -> None:
-        """Add rows: an array for each group column and each measure."""
-        self._waiting.append(rows)
-        self._waiting_rows += len(rows[self.measures[0]])
-        if self._waiting_rows >= ROWS:
-            self._flush()
-
-    def table(self) -> pa.Table:
-        """Return the groups that were not dropped, each with its totals."""
-        self._flush()
-        self._merge()
-        if not self._partial:
-            measures = [pa.field(name, pa.int64()) for name in self.measures]
-            return pa.schema([*self.groups, *measures]).empty_table()
-        [table] = self._partial
-        return table
-
-    def _flush(self) -> None:
-        """Group the rows that wait."""
-        if not self._waiting:
-            return
-        names = (*self.groups.names, *self.measures)
-        columns = [_joined([rows[name] for rows in self._waiting]) for name in names]
-        table = pa.Table.from_arrays(columns, list(names))
-        self._waiting, self._waiting_rows = [], 0
-        self._partial.append(self._grouped([table]))
-        rows = sum(len(table) for table in self._partial)
-        if rows > max(2 * self._merged_rows, ROWS):
-            self._merge()
-
-    def _merge(self) -> None:
-        """Group the totals; drop the groups with the least bytes if there are many."""
-        if len(self._partial) > 1:
-            self._partial = [self._grouped(self._partial)]
-        if self._partial:
-            [table] = self._partial
-            if len(table) > 2 * self.max_groups:
-                table = self._largest(table, self.max_groups)
-            elif table.nbytes > MAX_BYTES:
-                table = self._largest(table, max(len(table) // 2, 1))
-            self._partial, self._merged_rows = [table], len(table)
-
-    def _grouped(self, tables: Sequence[pa.Table]) -> pa.Table:
-        """Return the totals of tables, of which each has groups and measures."""
-        table = pa.concat_tables(tables)
-        aggregates = [
-            (name, ARROW[FUNCTIONS.get(name, np.add)]) for name in self.measures
-        ]
-        grouped = table.group_by(self.groups.names, use_threads=False)
-        totals = grouped.aggregate(aggregates)
-        names = dict.fromkeys(self.groups.names) | {
-            f"{name}_{function}": name for name, function in aggregates
-        }
-        return totals.select(list(names)).rename_columns(
-            [new or old for old, new in names.items()]
+    def __post_init__(self) -> None:
+        self.table = GroupTable(len(self.groups))
+        functions = [*IDENTITIES]
+        self._order = tuple(
+            sorted(self.measures, key=lambda name: functions.index(function_of(name)))
         )
+        found = [function_of(name) for name in self.measures]
+        self._numbers = found.count(np.add), found.count(np.minimum)
+        self._totals = self._no_totals(0)
 
-    def _largest(self, table: pa.Table, count: int) -> pa.Table:
-        """Return the groups with the most bytes; add the others to `dropped`."""
-        sizes = table["bytes"].to_numpy()
+    def add(self, rows: Mapping[str, Int64s], keys: Keys | None = None) -> None:
+        """Add rows: an array for each group and each measure, and maybe keys."""
+        count = len(rows["bytes"])
+        keys = no_keys(count) if keys is None else keys
+        codes = np.empty((count, len(self.groups)), np.int64)
+        for i, name in enumerate(self.groups):
+            codes[:, i] = rows[name]
+        for first in range(0, count, ROWS):
+            end = min(first + ROWS, count)
+            groups = self.table.find(keys.between(first, end), codes[first:end])
+            if self.table.count > len(self._totals):
+                more = self._no_totals(len(self.table.hashes) - len(self._totals))
+                self._totals = np.concatenate((self._totals, more))
+            measures = np.empty((len(self._order), end - first), np.int64)
+            for i, name in enumerate(self._order):
+                measures[i] = rows[name][first:end]
+            _speedups.add_measures(groups, measures, *self._numbers, self._totals)
+            if self.table.count > 2 * self.max_groups:
+                self._keep_largest(self.max_groups)
+            elif self.table.key_bytes > MAX_KEY_BYTES:
+                self._keep_largest(max(self.table.count // 2, 1))
+
+    def column(self, measure: str) -> Int64s:
+        """Return the totals of a measure, one for each group in the table."""
+        return self._totals[: self.table.count, self._order.index(measure)]
+
+    def sum_of(self, groups: npt.NDArray[np.intp]) -> dict[str, int]:
+        """Return the totals of some groups together."""
+        totals = dict[str, int]()
+        for name in self.measures:
+            function = function_of(name)
+            values = self.column(name)[groups]
+            totals[name] = int(function.reduce(values, initial=IDENTITIES[function]))
+        return totals
+
+    def with_dropped(self, totals: dict[str, int]) -> dict[str, int]:
+        """Return the sum of totals and those of the dropped groups."""
+        if self.dropped is None:
+            return totals
+        return {
+            name: int(function_of(name)(value, self.dropped[name]))
+            for name, value in totals.items()
+        }
+
+    def _no_totals(self, count: int) -> Int64s:
+        """Return the totals of groups without rows."""
+        none = [IDENTITIES[function_of(name)] for name in self._order]
+        return np.tile(np.array(none, np.int64), (count, 1))
+
+    def _keep_largest(self, count: int) -> None:
+        """Drop all but the `count` groups with the most bytes."""
+        sizes = self.column("bytes")
         order = np.argpartition(sizes, len(sizes) - count)
-        rest = order[: len(sizes) - count]
+        rest, kept = np.split(order, [len(sizes) - count])
         self.error_bytes += int(sizes[rest].max())
-        dropped = totals_of(table.take(rest), self.measures)
-        self.dropped = added(dropped, self.dropped)
-        return table.take(np.sort(order[len(sizes) - count :]))
-
-
-def totals_of(table: pa.Table, measures: Sequence[str]) -> dict[str, int]:
-    """Return the totals of all rows of a table."""
-    functions = {name: FUNCTIONS.get(name, np.add) for name in measures}
-    return {
-        name: int(function.reduce(table[name].to_numpy(), initial=IDENTITIES[function]))
-        for name, function in functions.items()
-    }
-
-
-def added(one: dict[str, int], other: dict[str, int] | None) -> dict[str, int]:
-    """Return the totals of two sets of groups.
-
-    >>> added({"bytes": 5, "first_offset": 7}, {"bytes": 6, "first_offset": 3})
-    {'bytes': 11, 'first_offset': 3}
-    """
-    if other is None:
-        return one
-    return {
-        name: int(FUNCTIONS.get(name, np.add)(value, other[name]))
-        for name, value in one.items()
-    }
-
-
-def _joined(arrays: Sequence[npt.NDArray[Any] | pa.Array]) -> pa.Array:
-    if isinstance(arrays[0], pa.Array):
-        return pa.concat_arrays(arrays)
-    return pa.array(np.concatenate(arrays))
+        self.dropped = self.with_dropped(self.sum_of(rest))
+        self._totals = self._totals[kept]
+        self.table.keep(kept)

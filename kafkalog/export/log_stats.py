@@ -11,10 +11,10 @@ answer to how many bytes one of its records takes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from typing import Any, Final, TypeAlias, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -26,11 +26,9 @@ from kafkalog.decoding.decompression import first_offsets
 from kafkalog.decoding.read_policy import FIRST, LAST, ReadPolicy
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import LocatedError
-from kafkalog.export.arrow import bytes_array
-from kafkalog.export.group_totals import FUNCTIONS, GroupTotals, Rows
-from kafkalog.export.optional_packages import require
+from kafkalog.export.group_totals import GroupTotals, Keys, function_of
 from kafkalog.export.stats_report import StatsReport, report_of
-from kafkalog.formats.batch_headers import BatchHeaders, Bytes
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import (
     CODEC_MASK,
     MIN_RECORD_BYTES,
@@ -41,37 +39,19 @@ from kafkalog.query.header_columns import batch_values
 from kafkalog.query.header_counts import count_batches, counting_reader
 from kafkalog.query.log_contents import begin_times
 from kafkalog.query.partition_reader import PartitionReader, ScanProblem, SegmentStep
-from kafkalog.query.records import BytesColumn
 from kafkalog.query.scan import Scan, ScanArguments, Source, scan
 from kafkalog.query.sources import PartitionSource
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = require("pyarrow", "arrow")
-
 Int64s = npt.NDArray[np.int64]
+Rows: TypeAlias = "Mapping[str, npt.NDArray[Any]]"
 
 MAX_GROUPS: Final = 1_000_000
 """Default number of groups above which those with the least bytes are dropped."""
 
-OF_BATCHES: Final = {
-    "topic": pa.int32(),
-    "partition": pa.int32(),
-    "segment": pa.int32(),
-    "producer": pa.int64(),
-    "codec": pa.int16(),
-    "batch_size": pa.int64(),
-}
-"""Groups that follow from the headers of batches; topics, segments and codecs as codes.
-"""
+OF_BATCHES: Final = ("topic", "partition", "segment", "producer", "codec", "batch_size")
+"""Groups that follow from the headers of batches."""
 
-OF_RECORDS: Final = {
-    "key": pa.large_binary(),
-    "size": pa.int64(),
-    "hour": pa.int64(),
-    "day": pa.int64(),
-}
+OF_RECORDS: Final = ("key", "size", "hour", "day")
 """Groups that records are decoded for."""
 
 GROUPS: Final = (*OF_BATCHES, *OF_RECORDS)
@@ -173,19 +153,20 @@ def stats_of(
     for name, value in (("most", most), ("max_groups", max_groups)):
         if value is not None and value < 1:
             raise ValueError(f"{name} {value}, expected 1 or more")
-    needs_records = sizes or not OF_BATCHES.keys() >= set(chosen)
+    needs_records = sizes or not set(OF_BATCHES).issuperset(chosen)
     measures = measures_of(chosen, needs_records=needs_records)
     totals = GroupTotals(
-        groups=pa.schema({name: (OF_BATCHES | OF_RECORDS)[name] for name in chosen}),
+        groups=tuple(name for name in chosen if name != "key"),
         measures=measures,
         max_groups=max_groups,
     )
     reading = _StatsReading(
         request=replace(request, problems=[]), groups=chosen, measures=measures
     )
-    for rows in reading.of_records() if needs_records else reading.of_headers():
-        totals.add(rows)
+    for rows, keys in reading.of_records() if needs_records else reading.of_headers():
+        totals.add(rows, keys)
     return report_of(
+        chosen,
         totals,
         {"topic": [*reading.topics], "segment": [*reading.segments]},
         most=most,
@@ -210,7 +191,7 @@ def choose_groups(by: str | Iterable[str]) -> tuple[str, ...]:
 
 def measures_of(groups: Sequence[str], *, needs_records: bool) -> tuple[str, ...]:
     """Return the measures of groups, in the order of the report."""
-    of_batches = OF_BATCHES.keys() >= set(groups)
+    of_batches = set(OF_BATCHES).issuperset(groups)
     of_one_log = {"topic", "partition"} <= set(groups)
     return (
         "records",
@@ -232,7 +213,7 @@ class _StatsReading:
     topics: dict[str, int] = field(default_factory=dict)
     segments: dict[str, int] = field(default_factory=dict)
 
-    def of_headers(self) -> Iterator[Rows]:
+    def of_headers(self) -> Iterator[tuple[Rows, None]]:
         """Yield a row for each batch with records, mostly from its header."""
         policy, problems = self.request.policy, self.request.problems
         readers = [counting_reader(*each, policy) for each in self.request.sources]
@@ -241,7 +222,7 @@ class _StatsReading:
                 counted = records > 0
                 rows, records = step.step.rows[counted], records[counted]
                 if len(rows):
-                    yield {
+                    columns = {
                         **self._batch_groups(reader.source, step, rows),
                         "records": records,
                         "batches": np.ones(len(rows), np.int64),
@@ -251,6 +232,7 @@ class _StatsReading:
                         "first_offset": self._first_offsets(step, rows),
                         "last_offset": rows["last_offset"],
                     }
+                    yield columns, None
 
     def _first_offsets(self, step: SegmentStep, rows: BatchHeaders) -> Int64s:
         """Return the first offset of each batch; wrappers are decompressed for it."""
@@ -259,11 +241,14 @@ class _StatsReading:
         data, origin = step.step.data, step.step.origin
         return first_offsets(data, origin, rows, self.request.policy.max_batch_bytes)
 
-    def of_records(self) -> Iterator[Rows]:
-        """Yield a row for each record, or for each batch if that suffices."""
+    def of_records(self) -> Iterator[tuple[Rows, Keys | None]]:
+        """Yield a row for each record, or for each batch if that suffices.
+
+        The rows are valid until the next ones are taken.
+        """
         policy = replace(self.request.policy.checking_first(), needs="records")
         workspace = Workspace()
-        of_batches = OF_BATCHES.keys() >= set(self.groups)
+        of_batches = set(OF_BATCHES).issuperset(self.groups)
         readers = [
             PartitionReader(source=source, bounds=bounds, policy=policy)
             for source, bounds in self.request.sources
@@ -276,9 +261,10 @@ class _StatsReading:
                 for batches in _decoded(step, policy, workspace, self.request):
                     groups = self._batch_groups(reader.source, step, batches.rows)
                     if of_batches:
-                        yield batches.of_batches(groups)
+                        yield batches.of_batches(groups), None
                     else:
-                        yield batches.of_records(groups, self.groups)
+                        keys = batches.keys if "key" in self.groups else None
+                        yield batches.of_records(groups, self.groups), keys
 
     def _reporting(self, readers: list[PartitionReader]) -> Iterator[PartitionReader]:
         """Yield the readers, and report the progress after each."""
@@ -330,7 +316,7 @@ class _DecodedBatches:
     def measures(self) -> dict[str, Int64s]:
         """Return the measures of each record, without those that are divided."""
         records = self.views.records
-        offset, time = records["offset"].copy(), records["timestamp"]
+        offset, time = records["offset"], records["timestamp"]
         return {
             "records": np.ones(len(offset), np.int64),
             "key_bytes": _lengths(records["key_length"]),
@@ -349,13 +335,19 @@ class _DecodedBatches:
         return {
             **groups,
             **{
-                name: FUNCTIONS.get(name, np.add).reduceat(values, starts)
+                name: function_of(name).reduceat(values, starts)
                 for name, values in self.measures().items()
             },
             "batches": self.counted,
             "bytes": self.stored,
             "uncompressed_bytes": self.uncompressed,
         }
+
+    @property
+    def keys(self) -> Keys:
+        """The keys of the records."""
+        records = self.views.records
+        return Keys(self.views.data, records["key_start"], records["key_length"])
 
     def of_records(self, groups: Rows, names: Sequence[str]) -> Rows:
         """Return a row for each record, with the groups of records in `names`."""
@@ -371,10 +363,7 @@ class _DecodedBatches:
         }
         records = self.views.records
         for name in names:
-            if name == "key":
-                places = records["key_start"], records["key_length"]
-                rows[name] = gather_strings(self.views.data, *places)
-            elif name == "size":
+            if name == "size":
                 rows[name] = power_of_two(sizes)
             elif name in PERIODS:
                 rows[name] = periods(records["timestamp"], PERIODS[name])
@@ -438,18 +427,14 @@ def divide_among(totals: Int64s, weights: Int64s, counts: Int64s) -> Int64s:
 
     Record i of a total has the part between the cumulative weights before and after it,
     rounded down, so that the parts add up to the total. `counts` are the records of
-    each total, and there are no more than 2**31 in weight.
+    each total.
 
     >>> divide_among(np.array([10, 5]), np.array([1, 1, 1, 2]), np.array([3, 1]))
     array([3, 3, 4, 5])
     """
-    ends = np.cumsum(counts)
-    reached = np.cumsum(weights)
-    before = np.concatenate(([0], reached[ends[:-1] - 1]))
-    reached -= np.repeat(before, counts)
-    upper = np.repeat(totals, counts) * reached // np.repeat(reached[ends - 1], counts)
-    parts = np.diff(upper, prepend=0)
-    parts[ends[:-1]] = upper[ends[:-1]]
+    parts = np.empty(len(weights), np.int64)
+    done = _speedups.divide_totals(totals, weights, counts, parts)
+    assert done == len(weights)
     return parts
 
 
@@ -463,14 +448,14 @@ def power_of_two(sizes: npt.NDArray[Any]) -> Int64s:
     return np.where(sizes > 0, 1 << np.maximum(exponents - 1, 0).astype(np.int64), 0)
 
 
-def periods(timestamps: Int64s, length_ms: int) -> pa.Array:
-    """Return the beginning of the period of each timestamp; null for none.
+def periods(timestamps: Int64s, length_ms: int) -> Int64s:
+    """Return the beginning of the period of each timestamp; `FIRST` for none.
 
-    >>> periods(np.array([7_199_999, -1]), 3_600_000).to_pylist()
-    [3600000, None]
+    >>> periods(np.array([7_199_999, -1]), 3_600_000).tolist()
+    [3600000, -9223372036854775808]
     """
     begins = timestamps // length_ms * length_ms
-    return pa.array(begins, mask=timestamps == NO_TIMESTAMP)
+    return np.where(timestamps == NO_TIMESTAMP, FIRST, begins)
 
 
 def header_bytes(views: RecordViews) -> Int64s:
@@ -480,21 +465,6 @@ def header_bytes(views: RecordViews) -> Int64s:
     offsets, (_, keys, _, values) = find_headers(views)
     reached = np.concatenate(([0], np.cumsum(_lengths(keys) + _lengths(values))))
     return np.diff(reached[offsets])
-
-
-def gather_strings(
-    data: Bytes, starts: npt.NDArray[np.int32], lengths: npt.NDArray[np.int32]
-) -> pa.Array:
-    """Return a copy of byte strings in `data`; a length of -1 is null."""
-    offsets, valid = (
-        np.empty(len(starts) + 1, np.int32),
-        np.empty(len(starts), np.uint8),
-    )
-    size, nulls = _speedups.lengths_to_offsets(lengths, offsets, valid)
-    copy = np.empty(size, np.uint8)
-    _speedups.gather_bytes(data, starts, lengths, copy)
-    column = BytesColumn(copy, offsets, valid.view(np.bool_) if nulls else None)
-    return bytes_array(column).cast(pa.large_binary())
 
 
 def _lengths(lengths: npt.NDArray[np.int32]) -> Int64s:

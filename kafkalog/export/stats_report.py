@@ -8,17 +8,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from kafkalog.codecs.bytes_text import bytes_as_data
 from kafkalog.codecs.html_text import html_table
-from kafkalog.export.arrow import TYPES
-from kafkalog.export.group_totals import (
-    FUNCTIONS,
-    IDENTITIES,
-    GroupTotals,
-    added,
-    totals_of,
-)
+from kafkalog.decoding.read_policy import FIRST
+from kafkalog.export.arrow import TYPES, bytes_array
+from kafkalog.export.group_totals import FUNCTIONS, IDENTITIES, GroupTotals
 from kafkalog.export.optional_packages import require
 from kafkalog.formats.layout import CODECS
 from kafkalog.query.log_contents import UNKNOWN_CODEC
@@ -44,19 +40,8 @@ IN_ORDER: Final = ("hour", "day", "size", "batch_size")
 """Groups that are reported in their order, if they are the first, and not by bytes."""
 
 TIME: Final = TYPES["timestamp"]
-GROUP_TYPES: Final = {
-    "topic": pa.string(),
-    "partition": pa.int32(),
-    "segment": pa.string(),
-    "producer": pa.int64(),
-    "codec": pa.string(),
-    "batch_size": pa.int64(),
-    "key": pa.binary(),
-    "size": pa.int64(),
-    "hour": TIME,
-    "day": TIME,
-}
-"""The groups, and the types of their columns."""
+GROUP_TYPES: Final = {"partition": pa.int32(), "hour": TIME, "day": TIME}
+"""The types of the columns of groups that are neither text, bytes nor int64."""
 
 RATIOS: Final = {
     "records_per_batch": ("records", "batches"),
@@ -223,6 +208,7 @@ class StatsReport:
 
 
 def report_of(
+    by: tuple[str, ...],
     totals: GroupTotals,
     labels: Mapping[str, Sequence[str]],
     *,
@@ -233,30 +219,57 @@ def report_of(
 
     `labels` are the names of the codes of a group.
     """
-    table, by, measures = totals.table(), totals.groups.names, totals.measures
+    every = np.arange(totals.table.count)
+    table = pa.table({name: _group_of(name, totals, labels) for name in by})
+    table = table.append_column("bytes", pa.array(totals.column("bytes")))
     order = [("bytes", "descending"), *((name, "ascending") for name in by)]
-    labelled = {"codec": [*CODECS, *[UNKNOWN_CODEC] * 3], **labels}
-    for name in labelled.keys() & set(by):
-        names = pa.array(labelled[name], pa.string()).take(table[name])
-        table = table.set_column(by.index(name), name, names)
-    indexes = pc.sort_indices(table, order)
-    kept, rest = indexes[:most], indexes[len(indexes) if most is None else most :]
+    ordered = pc.sort_indices(table, order).to_numpy()
+    kept, rest = np.split(ordered, [len(ordered) if most is None else most])
     other = totals.dropped
     if len(rest):
-        other = added(totals_of(table.take(rest), measures), other)
-    total = added(totals_of(table, measures), totals.dropped)
-    rows = table.take(kept)
+        other = totals.with_dropped(totals.sum_of(rest))
+    columns = {name: table[name].take(kept) for name in by}
+    for name in totals.measures:
+        columns[name] = _measure(name, totals.column(name)[kept])
+    for name, (numerator, denominator) in RATIOS.items():
+        if {numerator, denominator} <= columns.keys():
+            divided = columns[numerator].cast(pa.float64())
+            columns[name] = pc.divide(divided, columns[denominator])
+    rows = pa.table(columns)
     if by[0] in IN_ORDER:
         rows = rows.sort_by([(name, "ascending") for name in by])
     return StatsReport(
-        by=tuple(by),
-        total=_values(total),
+        by=by,
+        total=_values(totals.with_dropped(totals.sum_of(every))),
         other=None if other is None else _values(other),
-        distinct_groups=len(table) if totals.dropped is None else None,
+        distinct_groups=len(every) if totals.dropped is None else None,
         error_bytes=totals.error_bytes,
         problems=tuple(problems),
-        _rows=_typed(rows, by, measures),
+        _rows=rows,
     )
+
+
+def _group_of(
+    name: str, totals: GroupTotals, labels: Mapping[str, Sequence[str]]
+) -> pa.Array:
+    """Return the column of a group, with names instead of codes."""
+    if name == "key":
+        return bytes_array(totals.table.column(np.arange(totals.table.count)))
+    codes = totals.table.codes[: totals.table.count, totals.groups.index(name)]
+    if name == "codec" or name in labels:
+        names = labels.get(name, [*CODECS, *[UNKNOWN_CODEC] * 3])
+        return pa.array(names, pa.string()).take(pa.array(codes))
+    values = pa.array(codes, mask=codes == FIRST)
+    return values.cast(GROUP_TYPES.get(name, pa.int64()))
+
+
+def _measure(name: str, values: npt.NDArray[np.int64]) -> pa.Array:
+    """Return the column of a measure, null where no record has a value."""
+    kind = TIME if name.endswith("timestamp") else pa.int64()
+    none = np.zeros(len(values), np.bool_)
+    if name in FUNCTIONS:
+        none = values == IDENTITIES[FUNCTIONS[name]]
+    return pa.array(values, mask=none).cast(kind)
 
 
 def _values(totals: Mapping[str, int]) -> Values:
@@ -268,25 +281,7 @@ def _values(totals: Mapping[str, int]) -> Values:
         for name, value in totals.items()
     }
     for name, (numerator, denominator) in RATIOS.items():
-        if denominator in values and numerator in values:
+        if {numerator, denominator} <= values.keys():
             divisor = values[denominator]
             values[name] = values[numerator] / divisor if divisor else None
     return values
-
-
-def _typed(table: pa.Table, by: Sequence[str], measures: Sequence[str]) -> pa.Table:
-    """Return the rows with the types of the report, and their ratios."""
-    columns = {name: table[name].cast(GROUP_TYPES[name]) for name in by}
-    for name in measures:
-        values = table[name].to_numpy()
-        none = np.zeros(len(values), np.bool_)
-        if name in FUNCTIONS:
-            none = values == IDENTITIES[FUNCTIONS[name]]
-        kind = TIME if name.endswith("timestamp") else pa.int64()
-        columns[name] = pa.chunked_array([pa.array(values, mask=none).cast(kind)])
-    for name, (numerator, denominator) in RATIOS.items():
-        if numerator in columns and denominator in columns:
-            columns[name] = pc.divide(
-                columns[numerator].cast(pa.float64()), columns[denominator]
-            )
-    return pa.table(columns)

@@ -1,0 +1,222 @@
+"""Find the groups of rows in a hash table that the caller owns, and add up measures.
+
+A group is a row of numbers and, if groups have keys, a byte string or null. The arrays
+of a table, in which the groups are numbered as they are found:
+
+    slots    the numbers of groups, -1 for none; a power of two of them. The slots of a
+             group are tried from the one that its hash names on.
+    hashes   the hash of each group
+    codes    its numbers
+    lengths  the length of its key, -1 for null
+    ends     where its key ends in `keys`; keys follow one another
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.string cimport memcmp, memcpy
+
+from kafkalog._speedups._cursor cimport prefetch
+
+cdef enum:
+    WORD = 8
+    AHEAD = 16  # rows whose slots are read from memory meanwhile
+
+cdef uint64_t FACTOR = 0x9E3779B97F4A7C15u
+
+
+cdef inline uint64_t mixed(uint64_t hash, uint64_t word) noexcept nogil:
+    hash = (hash ^ word) * FACTOR
+    return hash ^ (hash >> 32)
+
+
+cdef inline uint64_t hash_of(
+    const int64_t* codes, Py_ssize_t count, const uint8_t* key, int64_t length,
+    uint64_t seed
+) noexcept nogil:
+    # Read the key in words, the last of which is filled up with zeros.
+    cdef uint64_t hash = mixed(seed, <uint64_t>length), word
+    cdef Py_ssize_t i
+    for i in range(count):
+        hash = mixed(hash, <uint64_t>codes[i])
+    while length >= WORD:
+        memcpy(&word, key, WORD)
+        hash = mixed(hash, word)
+        key += WORD
+        length -= WORD
+    if length > 0:
+        word = 0
+        memcpy(&word, key, length)
+        hash = mixed(hash, word)
+    return mixed(hash, hash >> 29)
+
+
+def hash_rows(
+    const uint8_t[::1] data not None,
+    const int32_t[::1] starts not None,
+    const int32_t[::1] lengths not None,
+    const int64_t[:, ::1] codes not None,
+    uint64_t seed,
+    uint64_t[::1] hashes not None,
+):
+    """Fill `hashes` with those of rows, whose keys are spans of `data`.
+
+    Returns the number of rows hashed, fewer than all if a key is outside the data.
+    """
+    cdef Py_ssize_t i, done = 0, width = codes.shape[1]
+    cdef int64_t end = data.shape[0], length
+    cdef const uint8_t* key = NULL
+    cdef const uint8_t* bytes = &data[0] if end else NULL
+    cdef const int64_t* numbers = &codes[0, 0] if codes.size else NULL
+    with nogil:
+        for i in range(hashes.shape[0]):
+            length = lengths[i]
+            if length > 0:
+                if starts[i] < 0 or length > end - starts[i]:
+                    break
+                key = bytes + starts[i]
+            hashes[i] = hash_of(numbers + i * width, width, key, length, seed)
+            done += 1
+    return done
+
+
+def find_groups(
+    const uint8_t[::1] data not None,
+    const int32_t[::1] starts not None,
+    const int32_t[::1] lengths not None,
+    const int64_t[:, ::1] codes not None,
+    const uint64_t[::1] hashes not None,
+    tuple table not None,
+    Py_ssize_t groups,
+    int32_t[::1] out not None,
+):
+    """Fill `out` with the numbers of the groups of rows; append new groups to a table.
+
+    The rows have been hashed by `hash_rows`. `table` has the arrays in the order above,
+    then the bytes of the keys; `groups` are in it. Returns the number of rows done, and
+    of groups then. It stops before a row for which an array is full: of the slots, half
+    may be in use.
+    """
+    cdef int32_t[::1] slots = table[0]
+    cdef uint64_t[::1] group_hashes = table[1]
+    cdef int64_t[:, ::1] group_codes = table[2]
+    cdef int32_t[::1] group_lengths = table[3]
+    cdef int64_t[::1] ends = table[4]
+    cdef uint8_t[::1] keys = table[5]
+    cdef Py_ssize_t i, done = 0, width = codes.shape[1]
+    cdef Py_ssize_t most = min(group_hashes.shape[0], slots.shape[0] // 2)
+    cdef Py_ssize_t rows = out.shape[0]
+    cdef uint64_t mask = slots.shape[0] - 1, slot
+    cdef int64_t used = ends[groups - 1] if groups else 0, size, begin
+    cdef int32_t group
+    with nogil:
+        for i in range(rows):
+            if i + AHEAD < rows:
+                prefetch(&slots[hashes[i + AHEAD] & mask])
+            slot = hashes[i] & mask
+            size = max(lengths[i], 0)
+            while True:
+                group = slots[slot]
+                if group < 0:
+                    break
+                begin = ends[group] - max(group_lengths[group], 0)
+                if (
+                    group_hashes[group] == hashes[i]
+                    and group_lengths[group] == lengths[i]
+                    and (not width or memcmp(
+                        &group_codes[group, 0], &codes[i, 0], width * sizeof(int64_t)
+                    ) == 0)
+                    and (not size or memcmp(
+                        &keys[begin], &data[starts[i]], size
+                    ) == 0)
+                ):
+                    break
+                slot = (slot + 1) & mask
+            if group < 0:
+                if groups >= most or size > keys.shape[0] - used:
+                    break
+                group = <int32_t>groups
+                slots[slot] = group
+                group_hashes[group] = hashes[i]
+                group_lengths[group] = lengths[i]
+                if width:
+                    memcpy(&group_codes[group, 0], &codes[i, 0], width * sizeof(int64_t))
+                if size:
+                    memcpy(&keys[used], &data[starts[i]], size)
+                used += size
+                ends[group] = used
+                groups += 1
+            out[i] = group
+            done += 1
+    return done, groups
+
+
+def fill_slots(
+    const uint64_t[::1] hashes not None, int32_t[::1] slots not None
+):
+    """Put groups into empty slots, which are more than the groups."""
+    cdef Py_ssize_t group
+    cdef uint64_t mask = slots.shape[0] - 1, slot
+    with nogil:
+        for group in range(hashes.shape[0]):
+            slot = hashes[group] & mask
+            while slots[slot] >= 0:
+                slot = (slot + 1) & mask
+            slots[slot] = <int32_t>group
+
+
+def add_measures(
+    const int32_t[::1] groups not None,
+    const int64_t[:, ::1] measures not None,
+    Py_ssize_t sums,
+    Py_ssize_t leasts,
+    int64_t[:, ::1] totals not None,
+):
+    """Add the measures of rows to the totals of their groups.
+
+    `measures` has a row for each measure, `totals` a column: first `sums` of them that
+    are added, then `leasts` of which the least is kept, then those of which the
+    greatest is.
+    """
+    cdef Py_ssize_t i, m, count = measures.shape[0]
+    cdef int64_t* total
+    cdef int64_t value
+    with nogil:
+        for i in range(groups.shape[0]):
+            total = &totals[groups[i], 0]
+            for m in range(sums):
+                total[m] += measures[m, i]
+            for m in range(sums, sums + leasts):
+                value = measures[m, i]
+                total[m] = min(total[m], value)
+            for m in range(sums + leasts, count):
+                value = measures[m, i]
+                total[m] = max(total[m], value)
+
+
+def divide_totals(
+    const int64_t[::1] totals not None,
+    const int64_t[::1] weights not None,
+    const int64_t[::1] counts not None,
+    int64_t[::1] out not None,
+):
+    """Divide each total among its rows, `counts` of them, by their weights.
+
+    A row has the difference of the parts up to it and before it, each rounded down, so
+    that the parts add up to the total. A total is below 2**31, and so is the sum of its
+    weights, each of which is positive. Returns the rows done.
+    """
+    cdef Py_ssize_t t, i, first = 0, end
+    cdef int64_t whole, reached, upper, lower
+    with nogil:
+        for t in range(totals.shape[0]):
+            end = first + counts[t]
+            if end > out.shape[0]:
+                break
+            whole = reached = lower = 0
+            for i in range(first, end):
+                whole += weights[i]
+            for i in range(first, end):
+                reached += weights[i]
+                upper = totals[t] * reached // whole
+                out[i] = upper - lower
+                lower = upper
+            first = end
+    return first
