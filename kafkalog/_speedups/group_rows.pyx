@@ -17,7 +17,9 @@ from kafkalog._speedups._cursor cimport prefetch
 
 cdef enum:
     WORD = 8
-    AHEAD = 16  # rows whose slots are read from memory meanwhile
+    AHEAD = 24  # rows whose slots are read from memory meanwhile
+    SOON = 16  # rows whose groups are, if they are the first in their slots
+    NEXT = 8  # rows whose keys are
 
 cdef uint64_t FACTOR = 0x9E3779B97F4A7C15u
 
@@ -106,10 +108,19 @@ def find_groups(
     cdef uint64_t mask = slots.shape[0] - 1, slot
     cdef int64_t used = ends[groups - 1] if groups else 0, size, begin
     cdef int32_t group
+    cdef uint8_t* key_bytes = &keys[0] if keys.shape[0] else NULL
     with nogil:
         for i in range(rows):
             if i + AHEAD < rows:
                 prefetch(&slots[hashes[i + AHEAD] & mask])
+                group = slots[hashes[i + SOON] & mask]
+                if group >= 0:
+                    prefetch(&group_hashes[group])
+                    prefetch(&group_lengths[group])
+                    prefetch(&ends[group])
+                group = slots[hashes[i + NEXT] & mask]
+                if group >= 0:
+                    prefetch(key_bytes + ends[group])
             slot = hashes[i] & mask
             size = max(lengths[i], 0)
             while True:
@@ -175,11 +186,14 @@ def add_measures(
     are added, then `leasts` of which the least is kept, then those of which the
     greatest is.
     """
-    cdef Py_ssize_t i, m, count = measures.shape[0]
+    cdef Py_ssize_t i, m, count = measures.shape[0], rows = groups.shape[0]
     cdef int64_t* total
     cdef int64_t value
     with nogil:
-        for i in range(groups.shape[0]):
+        for i in range(rows):
+            if i + SOON < rows:
+                prefetch(&totals[groups[i + SOON], 0])
+                prefetch(&totals[groups[i + SOON], count - 1])
             total = &totals[groups[i], 0]
             for m in range(sums):
                 total[m] += measures[m, i]

@@ -39,7 +39,11 @@ FUNCTIONS: Final = {
 }
 """The functions of measures that are not sums."""
 
-IDENTITIES: Final = {np.add: 0, np.minimum: LAST, np.maximum: FIRST}
+IDENTITIES: Final[dict[np.ufunc, int]] = {
+    np.add: 0,
+    np.minimum: LAST,
+    np.maximum: FIRST,
+}
 """The value of a measure without a value, which leaves any other as it is."""
 
 Int64s = npt.NDArray[np.int64]

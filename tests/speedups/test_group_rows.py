@@ -1,0 +1,133 @@
+"""Groups of rows have the numbers of a dictionary, and the sums of plain loops."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkalog import _speedups
+from kafkalog.export import group_totals
+from kafkalog.export.group_totals import GroupTable, GroupTotals, Keys
+
+KEYS = st.one_of(st.none(), st.binary(max_size=3), st.binary(min_size=7, max_size=40))
+ROWS = st.lists(st.tuples(KEYS, st.integers(-2, 2), st.integers(0, 1)), max_size=80)
+
+
+def keys_of(values):
+    """Return keys as spans, with other bytes between them."""
+    data, starts = b"?", []
+    for value in values:
+        starts.append(len(data))
+        data += (value or b"") + b"?"
+    lengths = [-1 if value is None else len(value) for value in values]
+    return Keys(
+        np.frombuffer(data, np.uint8),
+        np.array(starts, np.int32),
+        np.array(lengths, np.int32),
+    )
+
+
+@given(st.lists(ROWS, max_size=4))
+def test_a_row_has_the_number_of_the_first_equal_row(parts):
+    table, expected = GroupTable(2), {}
+    for rows in parts:
+        codes = np.array([row[1:] for row in rows], np.int64).reshape(-1, 2)
+        found = table.find(keys_of([row[0] for row in rows]), codes)
+        assert found.tolist() == [
+            expected.setdefault(row, len(expected)) for row in rows
+        ]
+    every = np.arange(table.count)
+    keys = table.column(every).to_list()
+    codes = map(tuple, table.codes[: table.count].tolist())
+    assert [(key, *code) for key, code in zip(keys, codes, strict=True)] == [*expected]
+
+
+def test_a_table_grows_and_keeps_chosen_groups(monkeypatch):
+    monkeypatch.setattr(group_totals, "FIRST_GROUPS", 1)
+    table, values = GroupTable(0), [b"%d" % (i * i % 1009) for i in range(3000)]
+    found = table.find(keys_of(values), np.empty((len(values), 0), np.int64))
+    distinct = list(dict.fromkeys(values))
+    assert [distinct[group] for group in found.tolist()] == values
+    chosen = np.arange(0, table.count, 3)
+    table.keep(chosen)
+    assert table.column(np.arange(table.count)).to_list() == distinct[::3]
+    again = table.find(keys_of(distinct), np.empty((len(distinct), 0), np.int64))
+    assert again[::3].tolist() == list(range(len(chosen)))
+    assert table.count == len(distinct)
+
+
+@given(ROWS.filter(bool), st.integers(1, 5))
+def test_totals_are_those_of_a_dictionary(rows, max_groups):
+    def measures_of(rows):
+        numbers = np.arange(len(rows), dtype=np.int64)
+        return {
+            "code": np.array([row[1] for row in rows], np.int64),
+            "bytes": numbers + 1,
+            "first_offset": -numbers,
+            "last_offset": numbers,
+        }
+
+    names = ("bytes", "last_offset", "first_offset")
+    exact = GroupTotals(groups=("code",), measures=names, max_groups=1000)
+    rough = GroupTotals(groups=("code",), measures=names, max_groups=max_groups)
+    measures = measures_of(rows)
+    for totals in (exact, rough):
+        for i in range(0, len(rows), 7):
+            part = slice(i, i + 7)
+            keys = keys_of([row[0] for row in rows[part]])
+            totals.add({name: values[part] for name, values in measures.items()}, keys)
+    expected = {}
+    for i, row in enumerate(rows):
+        size, last, first = expected.get(row[:2], (0, -1, 0))
+        expected[row[:2]] = size + i + 1, max(last, i), min(first, -i)
+    every = np.arange(exact.table.count)
+    found = zip(*(exact.column(name).tolist() for name in names), strict=True)
+    assert list(found) == list(expected.values())
+    every = np.arange(rough.table.count)
+    assert rough.with_dropped(rough.sum_of(every)) == {
+        "bytes": sum(range(len(rows) + 1)),
+        "last_offset": len(rows) - 1,
+        "first_offset": 1 - len(rows),
+    }
+    assert len(every) <= 2 * max_groups
+    keys = rough.table.column(every).to_list()
+    for key, [code], size in zip(
+        keys,
+        rough.table.codes[every].tolist(),
+        rough.column("bytes").tolist(),
+        strict=True,
+    ):
+        assert size <= expected[key, code][0] <= size + rough.error_bytes
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2**31 - 1), st.integers(1, 9)), max_size=5),
+    st.data(),
+)
+def test_the_parts_of_a_total_add_up_to_it(totals, data):
+    counts = np.array([count for _, count in totals], np.int64)
+    number = int(counts.sum())
+    weights = data.draw(
+        st.lists(st.integers(1, 2**20), min_size=number, max_size=number)
+    )
+    parts = np.full(number, -1, np.int64)
+    amounts = np.array([total for total, _ in totals], np.int64)
+    done = _speedups.divide_totals(amounts, np.array(weights, np.int64), counts, parts)
+    assert done == number
+    first = 0
+    for total, count in totals:
+        own = weights[first : first + count]
+        found = parts[first : first + count].tolist()
+        assert sum(found) == total
+        for part, weight in zip(found, own, strict=True):
+            assert abs(part - total * weight / sum(own)) <= 1
+        first += count
+
+
+@pytest.mark.parametrize(("start", "length"), [(-1, 1), (4, 1), (0, 5), (2**31 - 1, 2)])
+def test_hashing_stops_at_a_key_outside_of_the_data(start, length):
+    data = np.zeros(4, np.uint8)
+    starts, lengths = np.array([[0, start], [4, length]], np.int32)
+    hashes = np.zeros(2, np.uint64)
+    codes = np.empty((2, 0), np.int64)
+    assert _speedups.hash_rows(data, starts, lengths, codes, 1, hashes) == 1
