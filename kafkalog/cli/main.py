@@ -27,6 +27,7 @@ COMMANDS: Final = {
     "whatif": "Print what retention and compaction would remove.",
     "why": "Print which rules keep a segment.",
     "preflight": "Print what a broker's start would do.",
+    "repair": "Repair damaged files, or print how; undo a repair.",
     "groups": "Print the committed offsets of consumer groups.",
     "lag": "Print how far consumer groups are from the log ends.",
     "txns": "Print transactions, and which are hanging.",

@@ -20,12 +20,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from kafkalog.codecs.decimal_text import int_from_text, shown
 from kafkalog.errors import CorruptCheckpointError
 
 VERSION: Final = 0
+HEADER_LINES: Final = 2
+"""Lines before the entries: version and count."""
 
 _BLANKS: Final = re.compile(r"[ \t\x0b\f]+")
 _TOPIC: Final = re.compile(r"[^ \t\x0b\f\r\n]+")
@@ -51,6 +54,21 @@ def parse_offsets(data: bytes) -> dict[tuple[str, int], int]:
         (topic, _field(partition, "partition", at)): _field(offset, "offset", at, 64)
         for at, (topic, partition, offset) in _entries(data, 3)
     }
+
+
+def salvage_offsets(data: bytes) -> dict[tuple[str, int], int]:
+    r"""Return the offsets of the valid lines of an offset checkpoint.
+
+    The first two lines, version and count, are ignored.
+
+    >>> salvage_offsets(b"0\n3\norders 0 7\nclicks 3 7x\n")
+    {('orders', 0): 7}
+    """
+    offsets = {}
+    for line in data.splitlines(keepends=True)[HEADER_LINES:]:
+        with suppress(CorruptCheckpointError):
+            offsets.update(parse_offsets(b"0\n1\n" + line))
+    return {name: offset for name, offset in offsets.items() if offset >= 0}
 
 
 def format_offsets(offsets: Mapping[tuple[str, int], int]) -> bytes:

@@ -1,1 +1,1 @@
-"""Repairs of damaged log directories, in place and undone on request."""
+"""Repair of log directories in place, with the originals kept and restorable."""

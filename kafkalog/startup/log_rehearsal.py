@@ -10,7 +10,7 @@ Source: ``LogManager.loadLog``, ``LogLoader.java``, ``Cleaner.java``.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +32,9 @@ from kafkalog.storage.file_names import PARTITION_METADATA, file_name
 from kafkalog.verification.recovery_effects import contents_from, framed_end
 
 READ_BY_PATH: Final = (PARTITION_METADATA, LEADER_EPOCHS)
+
+Prepare = Callable[[Path, RehearsalDisk], None]
+"""Function that changes the stand-ins in a directory before they are loaded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,14 +265,18 @@ def rehearse(
     offsets: CheckpointedOffsets,
     config: LogConfig,
     broker: BrokerConfig,
+    prepare: Prepare | None = None,
 ) -> Iterator[LogRehearsal]:
     """Load the log in a directory on a disk of its own, which is removed afterwards.
 
-    Raises `LogStartError`.
+    `prepare` is called with the stand-ins before they are loaded. Raises
+    `LogStartError`.
     """
     with TemporaryDirectory(prefix="kafkalog-preflight-") as root:
         copy, disk = Path(root).resolve() / directory.name, RehearsalDisk()
         disk.stand_in(directory, copy)
+        if prepare is not None:
+            prepare(copy, disk)
         for name in READ_BY_PATH:
             if (copy / name).is_file():
                 disk.copy_content(copy / name)

@@ -201,6 +201,21 @@ class Disk:
         """Set a file's modification time, in ms since 1970."""
         os.utime(path, ns=(time_ms * 1_000_000, time_ms * 1_000_000))
 
+    def set_attributes(
+        self,
+        file: DurableFile,
+        *,
+        mtime_ns: int,
+        mode: int,
+        owner: tuple[int, int],
+    ) -> None:
+        """Set a file's modification time, permissions, and user and group id."""
+        status = os.fstat(file.descriptor)
+        if owner != (status.st_uid, status.st_gid):
+            os.fchown(file.descriptor, *owner)
+        os.fchmod(file.descriptor, mode)
+        os.utime(file.descriptor, ns=(mtime_ns, mtime_ns))
+
     def content_path(self, path: Path_) -> Path:
         """Return the path at which the content of a file can be read: its own.
 

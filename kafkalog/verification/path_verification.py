@@ -187,12 +187,16 @@ Map = Callable[
 
 @dataclass(slots=True, kw_only=True)
 class Verification:
-    """One run of `verify`: the counts and problems so far."""
+    """One run of `verify`: the counts and problems so far.
+
+    With `links`, files that are symbolic links are verified, too.
+    """
 
     topics: Collection[str]
     partitions: Collection[int]
     max_batch_bytes: int
     progress: Progress | None
+    links: bool = False
     sizes: dict[str, int] = field(default_factory=dict)
     batches: int = 0
     records: int = 0
@@ -203,7 +207,9 @@ class Verification:
 
     def report(self, where: Path) -> Report:
         """Return the report, with the action of a broker for each problem."""
-        problems = add_recovery(self.problems, where, self.contents)
+        problems = add_recovery(
+            self.problems, where, self.contents, links=self.links
+        )
         return Report(
             files=len(self.sizes),
             bytes=sum(self.sizes.values()),
@@ -277,7 +283,9 @@ class Verification:
             taken = self._take(next(results) for _ in plan)
             self.contents[check.directory.name] = check.finish(taken)
             if check.problems:
-                self.problems += confirmed_problems(check, taken, self._check_log_again)
+                self.problems += confirmed_problems(
+                    check, taken, self._check_log_again, links=self.links
+                )
 
     def _check_log_again(self, task: SegmentTask) -> SegmentResult:
         return check_segment(
@@ -317,7 +325,7 @@ class Verification:
         names = []
         for entry in os.scandir(directory):
             with suppress(FileNotFoundError):
-                if entry.is_file(follow_symlinks=False):
+                if entry.is_file(follow_symlinks=self.links):
                     self.sizes[prefix + entry.name] = entry.stat().st_size
                     names.append(entry.name)
         return names
@@ -455,18 +463,25 @@ WRITE_SECONDS: Final = 0.02
 CheckLog = Callable[[SegmentTask], SegmentResult]
 
 
-def file_names(directory: Path) -> list[str]:
-    """Return the regular files in a directory, without those removed meanwhile."""
+def file_names(directory: Path, *, links: bool = False) -> list[str]:
+    """Return the regular files in a directory, without those removed meanwhile.
+
+    With `links`, symbolic links to files are returned as well.
+    """
     names = []
     for entry in os.scandir(directory):
         with suppress(FileNotFoundError):
-            if entry.is_file(follow_symlinks=False):
+            if entry.is_file(follow_symlinks=links):
                 names.append(entry.name)
     return names
 
 
 def confirmed_problems(
-    check: PartitionCheck, results: list[SegmentResult], check_log: CheckLog
+    check: PartitionCheck,
+    results: list[SegmentResult],
+    check_log: CheckLog,
+    *,
+    links: bool = False,
 ) -> list[Problem]:
     """Return the problems of a partition that a second reading finds, too.
 
@@ -488,7 +503,7 @@ def confirmed_problems(
     if may_be_written and not check.surroundings.clean:
         time.sleep(WRITE_SECONDS)
     try:
-        names = file_names(check.directory)
+        names = file_names(check.directory, links=links)
     except FileNotFoundError:
         return []
     second = check.on_files(names)

@@ -68,12 +68,17 @@ UNREAD: Final = frozenset(
 
 
 def add_recovery(
-    problems: Iterable[Problem], where: Path, contents: Mapping[str, PartitionContents]
+    problems: Iterable[Problem],
+    where: Path,
+    contents: Mapping[str, PartitionContents],
+    *,
+    links: bool = False,
 ) -> list[Problem]:
     """Return the problems found below `where`, with the action of a broker.
 
     `contents` are those of the partitions, by the name of their directory. A problem
-    that keeps a log from opening, or that loses records, becomes an error.
+    that keeps a log from opening, or that loses records, becomes an error. With `links`,
+    symbolic links count as the files that they lead to.
     """
     by_directory: dict[Path, list[Problem]] = defaultdict(list)
     for problem in problems:
@@ -87,7 +92,9 @@ def add_recovery(
             predicted += [_at_root(problem) for problem in here]
         else:
             read = contents.get(directory.name, PartitionContents())
-            predicted += PartitionOutlook.of(directory, read).add_recovery(here)
+            predicted += PartitionOutlook.of(
+                directory, read, links=links
+            ).add_recovery(here)
     return predicted
 
 
@@ -155,7 +162,9 @@ class PartitionOutlook:
     dropped: set[int] = field(default_factory=set)
 
     @classmethod
-    def of(cls, directory: Path, contents: PartitionContents) -> PartitionOutlook:
+    def of(
+        cls, directory: Path, contents: PartitionContents, *, links: bool = False
+    ) -> PartitionOutlook:
         """Return the prediction for a directory, from its names and checkpoints."""
         absolute = directory.absolute()
         name, root = parse_partition_dir(absolute.name), absolute.parent
@@ -164,7 +173,7 @@ class PartitionOutlook:
         files = [
             (entry.name, parse_file_name(entry.name))
             for entry in entries(directory)
-            if entry.is_file(follow_symlinks=False)
+            if entry.is_file(follow_symlinks=links)
         ]
         outlook = cls(
             directory=directory,

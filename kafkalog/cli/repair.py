@@ -1,0 +1,136 @@
+"""``kafkalog repair``: repair the files of a log directory, or print how."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from kafkalog.cli import command_output, terminal
+from kafkalog.cli.command_options import LocalPath, examples, format_options
+from kafkalog.cli.command_output import TableField
+from kafkalog.cli.exits import Exit, Refused
+
+if TYPE_CHECKING:
+    from kafkalog.repair.repair_report import RepairReport
+
+FIELDS: Final = (
+    TableField("path", "path"),
+    TableField("action", "action"),
+    TableField("position", "byte", right=True),
+    TableField("records_lost", "records lost", right=True),
+    TableField("first_offset", "from", right=True),
+    TableField("last_offset", "to", right=True),
+    TableField("reason", "reason"),
+)
+
+
+@click.command(
+    "repair",
+    epilog=examples(
+        "kafkalog repair /var/lib/kafka/data --format table",
+        "kafkalog repair /var/lib/kafka/data --apply",
+        "kafkalog repair /var/lib/kafka/data --undo",
+    ),
+)
+@click.argument("path", type=LocalPath())
+@click.option("--apply", is_flag=True, help="Change the files; keep the originals.")
+@click.option(
+    "--allow-data-loss",
+    is_flag=True,
+    help="Also take damaged parts out of logs, which loses their records.",
+)
+@click.option("--undo", is_flag=True, help="Restore the originals of the last repair.")
+@click.option(
+    "--backup",
+    type=LocalPath(),
+    metavar="DIR",
+    help="Directory for the originals; default: the parent of the log directory.",
+)
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Number of segments that are verified at the same time.",
+)
+@format_options
+def command(
+    path: Path,
+    apply: bool,
+    allow_data_loss: bool,
+    undo: bool,
+    backup: Path | None,
+    threads: int,
+    form: str | None,
+    no_color: bool,
+) -> None:
+    """Repair the files of a log directory, or print what a repair would change.
+
+    PATH is a log directory or a partition's directory, on which no broker is running.
+    By default nothing is changed, and the changes are printed:
+
+    \b
+    rebuild  an index, a snapshot or the leader epochs, from the log
+    cut      a log from a byte on, as a broker's recovery does
+    skip     corrupt bytes inside a log; their offsets become a gap
+    remove   a file that a broker removes as well
+    rewrite  single lines of a checkpoint
+
+    With --apply the files are changed. A file is only replaced if the result, which was
+    verified before, has fewer errors. The originals are kept in a directory
+    .kafkalog-repair-TIME next to the log directory, and --undo restores them.
+    Changes that lose records are only made with --allow-data-loss.
+
+    The exit code is 0 if there is nothing to repair or everything was repaired, 1 if
+    there is something to repair or errors are left, and 4 if the log directory is
+    locked, or if files were changed since the repair that is to be undone.
+    """
+    from kafkalog.errors import LogStateError
+    from kafkalog.repair.directory_repair import repair
+
+    if undo and (apply or allow_data_loss):
+        raise click.UsageError("--undo excludes --apply and --allow-data-loss")
+    try:
+        report = repair(
+            path,
+            apply=apply,
+            allow_data_loss=allow_data_loss,
+            undo=undo,
+            backup=backup,
+            threads=threads,
+        )
+    except LogStateError as error:
+        raise Refused(str(error)) from error
+    _show(report, command_output.chosen_format(form), no_color=no_color)
+    if not report.ok:
+        click.get_current_context().exit(Exit.DAMAGE)
+
+
+def _show(report: RepairReport, form: str, *, no_color: bool) -> None:
+    """Print the changes: as JSON with the rest, or as rows and a summary."""
+    if form == "json":
+        text = json.dumps(report.as_dict(), ensure_ascii=False)
+        on_terminal = sys.stdout.isatty()
+        command_output.emit(f"{terminal.escape_json(text) if on_terminal else text}\n")
+        return
+    actions = (*report.actions, *report.skipped)
+    if actions or form != "table":
+        rows = (action.as_dict() for action in actions)
+        command_output.print_rows(rows, FIELDS, form, no_color=no_color)
+    if form == "table":
+        for line in _summary(report):
+            command_output.emit(f"{terminal.escape(line)}\n")
+
+
+def _summary(report: RepairReport) -> Iterator[str]:
+    """Yield the lines after a table."""
+    for problem in report.unrepaired:
+        yield f"no repair: {problem.path}: {problem.cause}: {problem.message}"
+    if report.backup is not None:
+        yield f"originals: {report.backup}"
+    yield str(report)

@@ -1,0 +1,362 @@
+"""`repair`: mending of a log directory's files, without or with a loss of data.
+
+1. `verify` finds the problems.
+2. Each partition with problems is repaired in a temporary directory, and verified there.
+3. The offset checkpoints are rewritten for the log ends that result.
+4. With ``apply``, the originals are kept, and the files are replaced.
+
+Source: ``LogManager.scala``, ``LogLoader.java``, ``OffsetCheckpointFile.java``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from kafkalog.errors import LogArgumentError
+from kafkalog.formats.checkpoint import format_offsets, salvage_offsets
+from kafkalog.log.ownership import WHOLE, own_directory
+from kafkalog.log.topic_settings import TopicSettings
+from kafkalog.repair.partition_repair import (
+    FileChange,
+    PartitionDamage,
+    repair_partition,
+)
+from kafkalog.repair.repair_backup import RepairBackup
+from kafkalog.repair.repair_report import RepairAction, RepairKind, RepairReport
+from kafkalog.startup.log_rehearsal import CheckpointedOffsets
+from kafkalog.storage.byte_source import read_regular
+from kafkalog.storage.checkpoint_file import (
+    CLEANED_TO,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    Offsets,
+)
+from kafkalog.storage.durable_file import DISK, Disk
+from kafkalog.storage.file_names import PartitionDir, parse_partition_dir
+from kafkalog.storage.location import AnyPath, local_path
+from kafkalog.storage.log_directory import is_partition
+from kafkalog.verification.path_verification import verify
+from kafkalog.verification.verification_report import Cause, Problem, Report, Severity
+
+CHECKPOINTS: Final = (RECOVERY_POINTS, HIGH_WATERMARKS, CLEANED_TO, LOG_STARTS)
+
+
+def repair(
+    path: AnyPath,
+    *,
+    apply: bool = False,
+    allow_data_loss: bool = False,
+    undo: bool = False,
+    backup: AnyPath | None = None,
+    threads: int = 1,
+) -> RepairReport:
+    """Repair the files of a log directory, or return what a repair would change.
+
+    By default nothing is changed. A file is only replaced if the result, which was
+    verified, has fewer errors.
+
+    Parameters
+    ----------
+    path : path
+        A log directory, or a partition's directory. No broker may be running on it.
+    apply : bool
+        Whether to change the files. The originals are kept in a directory
+        ``.kafkalog-repair-<time>`` next to the log directory.
+    allow_data_loss : bool
+        Whether damaged parts of a log may be taken out.
+    undo : bool
+        Whether to restore the originals of the last repair.
+    backup : path, optional
+        The directory for the originals; by default the parent of the log directory.
+    threads : int
+        Number of segments that are verified at the same time.
+
+    Returns
+    -------
+    RepairReport
+        The changes, what they lose, and the errors that are left.
+
+    Raises
+    ------
+    FileNotFoundError
+        If `path` does not exist, or if there is no repair to undo.
+    NotALogDirectoryError
+        If `path` has no files of Kafka's.
+    LogArgumentError
+        If `undo` is combined with another option.
+    LogLockedError
+        If a broker, or kafkalog, has the log directory open for writing.
+    LogStateError
+        If a file was changed after the repair that is to be undone.
+
+    Examples
+    --------
+    >>> import tempfile, kafkalog
+    >>> with tempfile.TemporaryDirectory() as root:
+    ...     with kafkalog.open(f"{root}/logs/orders-0", "a") as log:
+    ...         _ = log.append_records({"value": [b"one", b"two"]})
+    ...     index = Path(f"{root}/logs/orders-0/00000000000000000000.timeindex")
+    ...     _ = index.write_bytes(b"damaged")
+    ...     plan = kafkalog.repair(f"{root}/logs")
+    ...     done = kafkalog.repair(f"{root}/logs", apply=True)
+    ...     kafkalog.verify(f"{root}/logs").ok
+    True
+    >>> plan
+    <RepairReport: 1 change planned: 1 rebuild>
+    >>> done
+    <RepairReport: 1 change made: 1 rebuild>
+    """
+    if undo and (apply or allow_data_loss):
+        raise LogArgumentError("undo together with apply, expected one of them")
+    where = local_path(path).absolute()
+    place = None if backup is None else local_path(backup).absolute()
+    task = _DirectoryRepair(where, place, threads)
+    if undo:
+        return task.undo()
+    return task.apply(allow_data_loss) if apply else task.plan(allow_data_loss)
+
+
+@dataclass(slots=True)
+class _Plan:
+    """Changes to make, changes that would lose data, and errors that are left."""
+
+    changes: list[FileChange] = field(default_factory=list)
+    losing: list[FileChange] = field(default_factory=list)
+    unrepaired: list[Problem] = field(default_factory=list)
+
+
+class _DirectoryRepair:
+    """A repair of a log directory, or of one partition of it.
+
+    `disk` makes all changes.
+    """
+
+    def __init__(
+        self, where: Path, backup: Path | None, threads: int, disk: Disk = DISK
+    ) -> None:
+        self._is_partition = is_partition(where)
+        self._where = where
+        self._root = (where.parent if self._is_partition else where).resolve()
+        self._backup = self._root.parent if backup is None else backup
+        self._threads = threads
+        self._disk = disk
+
+    def plan(self, allow_data_loss: bool) -> RepairReport:
+        """Return what `apply` would change."""
+        with TemporaryDirectory(prefix="kafkalog-repair-") as place:
+            plan = self._make_plan(Path(place).resolve(), allow_data_loss)
+            return self._report(plan, [*plan.changes, *plan.losing])
+
+    def apply(self, allow_data_loss: bool) -> RepairReport:
+        """Change the files, and keep the originals."""
+        owned = own_directory(self._root, WHOLE, self._disk)
+        try:
+            self._finish_interrupted()
+            with TemporaryDirectory(prefix="kafkalog-repair-") as place:
+                plan = self._make_plan(Path(place).resolve(), allow_data_loss)
+                report = self._report(plan, plan.changes, plan.losing)
+                if not plan.changes:
+                    return report
+                kept = RepairBackup.create(
+                    self._backup, self._root, plan.changes, self._disk
+                )
+                kept.apply()
+            return replace(report, applied=True, backup=str(kept.directory))
+        finally:
+            owned.release(WHOLE, in_order=True)
+
+    def undo(self) -> RepairReport:
+        """Restore the originals of the last repair."""
+        owned = own_directory(self._root, WHOLE, self._disk)
+        try:
+            kept = RepairBackup.newest(self._backup, self._root, self._disk)
+            if kept is None:
+                raise FileNotFoundError(
+                    2, "No repair to undo", str(self._backup / ".kafkalog-repair-*")
+                )
+            actions = kept.actions
+            kept.undo()
+        finally:
+            owned.release(WHOLE, in_order=True)
+        return RepairReport(
+            applied=True,
+            actions=tuple(self._located(action) for action in actions),
+            backup=None,
+        )
+
+    def _finish_interrupted(self) -> None:
+        """Undo a repair that was interrupted before all files were changed."""
+        kept = RepairBackup.newest(self._backup, self._root, self._disk)
+        if kept is not None and not kept.is_complete:
+            kept.undo()
+
+    def _report(
+        self, plan: _Plan, changes: list[FileChange], skipped: list[FileChange] = []
+    ) -> RepairReport:
+        return RepairReport(
+            actions=tuple(self._located(each.action) for each in changes),
+            skipped=tuple(self._located(each.action) for each in skipped),
+            unrepaired=tuple(plan.unrepaired),
+        )
+
+    def _located(self, action: RepairAction) -> RepairAction:
+        """Return an action whose path is relative to the path of the call."""
+        if not self._is_partition:
+            return action
+        path = PurePosixPath(action.path)
+        inside = path.parts[0] == self._where.name
+        shown = path.relative_to(self._where.name) if inside else f"../{path}"
+        return replace(action, path=str(shown))
+
+    # The plan
+
+    def _make_plan(self, place: Path, allow_data_loss: bool) -> _Plan:
+        report = verify(self._where, threads=self._threads)
+        checkpoints = _read_checkpoints(self._root)
+        settings = TopicSettings([self._root], None, None, None)
+        plan, ends = _Plan(), dict[tuple[str, int], int]()
+        for number, (directory, problems) in enumerate(self._by_partition(report)):
+            name = parse_partition_dir(directory.name)
+            if name is not None and name.state == "delete":
+                continue
+            damage = PartitionDamage(
+                directory=directory,
+                name=name,
+                problems=problems,
+                offsets=_offsets_of(name, checkpoints, problems),
+                config=settings.of("" if name is None else name.topic).config,
+            )
+            end = self._add(plan, damage, place / str(number), allow_data_loss)
+            if end is not None and name is not None and name.state is None:
+                ends[name.topic, name.partition] = end
+        for file in CHECKPOINTS:
+            self._rewrite(plan, file, checkpoints, ends, report, place)
+        return plan
+
+    def _by_partition(
+        self, report: Report
+    ) -> Iterator[tuple[Path, tuple[Problem, ...]]]:
+        """Yield the directories with problems, which are named by file."""
+        found: dict[Path, list[Problem]] = {}
+        for problem in report.problems:
+            path = PurePosixPath(problem.path)
+            if self._is_partition:
+                found.setdefault(self._where, []).append(problem)
+            elif len(path.parts) == 2 and parse_partition_dir(path.parts[0]):
+                directory = self._where / path.parts[0]
+                found.setdefault(directory, []).append(replace(problem, path=path.name))
+        for directory, problems in found.items():
+            yield directory, tuple(problems)
+
+    def _add(
+        self, plan: _Plan, damage: PartitionDamage, place: Path, allow_data_loss: bool
+    ) -> int | None:
+        """Add the changes of a partition; return its log end, if that may be lower."""
+        whole = repair_partition(damage, place / "whole", allow_data_loss=True)
+        chosen = whole
+        losing = any(
+            each.action.records_lost or each.action.bytes_lost
+            for each in whole.changes
+        )
+        if losing:
+            safe = repair_partition(damage, place / "safe", allow_data_loss=False)
+            made = {(each.path, each.action.position) for each in safe.changes}
+            marked = [
+                replace(each, action=replace(each.action, needs_data_loss=True))
+                for each in whole.changes
+                if (each.path, each.action.position) not in made
+            ]
+            if allow_data_loss:
+                plan.changes += [
+                    *(each for each in whole.changes if each.path),
+                ]
+            else:
+                plan.changes += safe.changes
+                plan.losing += marked
+                chosen = safe
+        else:
+            plan.changes += whole.changes
+        plan.unrepaired += [
+            self._named(damage.directory, problem)
+            for problem in whole.problems
+            if problem.severity == Severity.ERROR
+        ]
+        return chosen.end_offset
+
+    def _named(self, directory: Path, problem: Problem) -> Problem:
+        if self._is_partition:
+            return problem
+        return replace(problem, path=f"{directory.name}/{problem.path}")
+
+    def _rewrite(
+        self,
+        plan: _Plan,
+        file: str,
+        checkpoints: dict[str, Offsets],
+        ends: dict[tuple[str, int], int],
+        report: Report,
+        place: Path,
+    ) -> None:
+        """Add the change of an offset checkpoint, if it is damaged or an end moves."""
+        problems = [each for each in report.problems if each.path == file]
+        offsets, reasons = dict(checkpoints[file]), [
+            f"{each.cause}: {each.message}" for each in problems
+        ]
+        for problem in problems:
+            if problem.cause != Cause.LOG_END:
+                continue
+            partition = problem.message.partition(":")[0]
+            name = parse_partition_dir(partition)
+            if name is None or problem.offset is None:
+                continue
+            key = name.topic, name.partition
+            if file == LOG_STARTS:
+                offsets.pop(key, None)
+            elif key in offsets:
+                offsets[key] = problem.offset
+        for key, end in ends.items():
+            if offsets.get(key, 0) > end:
+                offsets[key] = end
+                reasons.append(f"the log of {key[0]}-{key[1]} ends at {end}")
+        data = format_offsets(offsets)
+        with suppress(FileNotFoundError):
+            if not reasons or data == read_regular(self._root / file):
+                return
+            (place / file).write_bytes(data)
+            action = RepairAction(
+                path=file, action=RepairKind.REWRITE, reason="; ".join(reasons)
+            )
+            plan.changes.append(FileChange(file, place / file, action))
+
+
+def _read_checkpoints(root: Path) -> dict[str, Offsets]:
+    """Return the valid lines of the offset checkpoints."""
+    checkpoints: dict[str, Offsets] = {}
+    for file in CHECKPOINTS:
+        checkpoints[file] = {}
+        with suppress(FileNotFoundError):
+            checkpoints[file] = salvage_offsets(read_regular(root / file))
+    return checkpoints
+
+
+def _offsets_of(
+    name: PartitionDir | None,
+    checkpoints: dict[str, Offsets],
+    problems: tuple[Problem, ...],
+) -> CheckpointedOffsets:
+    del problems
+    if name is None:
+        return CheckpointedOffsets(clean=True)
+    key = name.topic, name.partition
+    return CheckpointedOffsets(
+        clean=True,
+        log_start_offset=checkpoints[LOG_STARTS].get(key, 0),
+        recovery_point=checkpoints[RECOVERY_POINTS].get(key, 0),
+        cleaned_to=checkpoints[CLEANED_TO].get(key),
+    )

@@ -1,0 +1,180 @@
+"""The valid entries of a damaged ``.log``, and the bytes between them.
+
+An excerpt has the entries that a reader accepts which skips damage: the checksum
+matches, and the offsets ascend. Entries for which `verify` reports an error, such as
+records that cannot be decompressed, are left out as well. The bytes between the entries
+of an excerpt are lost: their offsets become a gap, as after compaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from kafkalog.decoding.read_policy import ReadPolicy
+from kafkalog.formats.layout import MAX_BATCH_BYTES
+from kafkalog.segment.entry_order import UNBOUNDED
+from kafkalog.segment.file_records import FileRecords, Skipped, Step
+from kafkalog.segment.log_segment import LogSegment
+from kafkalog.storage.byte_source import FileSource, only_zeros
+from kafkalog.storage.durable_file import Disk
+
+COPY_BYTES: Final = 1 << 20
+
+
+class LostBytes(NamedTuple):
+    """Bytes that are taken out of a log, and the offsets that are lost with them.
+
+    `last_offset` is None if it is unknown. `is_tail` states that no entry follows in
+    the file, `is_zeros` that the bytes are zeros.
+    """
+
+    position: int
+    end: int
+    first_offset: int
+    last_offset: int | None
+    is_tail: bool = False
+    is_zeros: bool = False
+
+    @property
+    def records(self) -> int:
+        """The most records that the bytes can have; 0 if that is unknown."""
+        if self.last_offset is None:
+            return 0
+        return self.last_offset - self.first_offset + 1
+
+
+@dataclass(slots=True)
+class LogExcerpt:
+    """The parts of a ``.log`` that are kept, as ranges of bytes, and those lost."""
+
+    path: Path
+    base_offset: int
+    size: int
+    kept: list[tuple[int, int]] = field(default_factory=list)
+    lost: list[LostBytes] = field(default_factory=list)
+    end_offset: int = 0
+    """The offset after the last entry that is kept."""
+    is_dropped: bool = False
+    """Whether the file is removed."""
+
+    @property
+    def loses_data(self) -> bool:
+        """Whether anything but zeros at the end is lost."""
+        return any(not (each.is_zeros and each.is_tail) for each in self.lost)
+
+    def write(self, target: Path, disk: Disk) -> None:
+        """Write the parts that are kept to a new file."""
+        with FileSource(self.path) as source, disk.open(target, create=True) as file:
+            file.truncate(0)
+            position = 0
+            for start, end in self.kept:
+                while start < end:
+                    data = source.read(start, min(COPY_BYTES, end - start))
+                    if not len(data):
+                        raise OSError(5, "The file was truncated", str(self.path))
+                    file.write(data.tobytes(), position)
+                    start, position = start + len(data), position + len(data)
+
+    def up_to_first_loss(self, later: Sequence[tuple[int, int]]) -> LogExcerpt:
+        """Return the excerpt that ends where this one first loses bytes.
+
+        `later` are the base and end offsets of the segments after this one.
+        """
+        first = self.lost[0]
+        ends = [offset for _, offset in later] or [self.end_offset]
+        last = max([*ends, self.end_offset]) - 1
+        last_offset = last if last >= first.first_offset else first.last_offset
+        cut = first._replace(end=self.size, last_offset=last_offset, is_tail=True)
+        kept = [(start, end) for start, end in self.kept if end <= first.position]
+        return LogExcerpt(
+            self.path, self.base_offset, self.size, kept, [cut], first.first_offset
+        )
+
+
+def excerpt_of(
+    segment: LogSegment, bad_positions: Collection[int], most: int = UNBOUNDED
+) -> LogExcerpt:
+    """Return the valid entries of a segment, without those at `bad_positions`.
+
+    A position may be anywhere in an entry. `most` is the offset before the next
+    segment.
+    """
+    base, bad = segment.base_offset, np.array(sorted(bad_positions), np.int64)
+    with FileSource(segment.path) as source:
+        excerpt = LogExcerpt(segment.path, base, source.size, end_offset=base)
+        pending: int | None = None
+        for start, end, first, last in _entries(source, segment, bad):
+            if start < 0:  # the last offset of an entry that is not kept
+                pending = last if pending is None else max(pending, last)
+                continue
+            position = excerpt.kept[-1][1] if excerpt.kept else 0
+            if start > position:
+                lost = LostBytes(position, start, excerpt.end_offset, first - 1)
+                excerpt.lost.append(lost)
+                excerpt.kept.append((start, end))
+            elif excerpt.kept:
+                excerpt.kept[-1] = (excerpt.kept[-1][0], end)
+            else:
+                excerpt.kept.append((start, end))
+            excerpt.end_offset, pending = last + 1, None
+        position = excerpt.kept[-1][1] if excerpt.kept else 0
+        if position < source.size:
+            known = most if most != UNBOUNDED else pending
+            if known is not None and known < excerpt.end_offset:
+                known = None
+            zeros = only_zeros(source, position)
+            lost = LostBytes(
+                position,
+                source.size,
+                excerpt.end_offset,
+                None if zeros and most == UNBOUNDED else known,
+                is_tail=True,
+                is_zeros=zeros,
+            )
+            excerpt.lost.append(lost)
+    return excerpt
+
+
+def _entries(
+    source: FileSource, segment: LogSegment, bad: np.ndarray
+) -> Iterator[tuple[int, int, int, int]]:
+    """Yield position, end, first and last offset of runs of entries.
+
+    For an entry that is not kept, the position is -1.
+    """
+    records = FileRecords(
+        source=source,
+        start=0,
+        limits=segment.limits,
+        policy=ReadPolicy(on_corruption="skip", max_batch_bytes=MAX_BATCH_BYTES),
+    )
+    for step in records:
+        if isinstance(step, Skipped):
+            if step.last_offset is not None:
+                yield -1, -1, -1, step.last_offset
+            continue
+        yield from _runs(step, bad)
+
+
+def _runs(step: Step, bad: np.ndarray) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the adjacent entries of a step as one, up to each that is not kept."""
+    rows = step.rows
+    starts = rows["position"].astype(np.int64)
+    ends = starts + rows["size_in_bytes"]
+    is_bad = np.searchsorted(bad, starts) < np.searchsorted(bad, ends)
+    breaks = np.ones(len(rows), np.bool_)
+    breaks[1:] = (starts[1:] != ends[:-1]) | is_bad[1:] | is_bad[:-1]
+    firsts = np.flatnonzero(breaks)
+    lasts = np.append(firsts[1:], len(rows)) - 1
+    for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
+        base, end_offset = rows["base_offset"][first], rows["last_offset"][last]
+        lowest = int(end_offset if base < 0 else base)
+        if is_bad[first]:
+            yield -1, -1, lowest, int(end_offset)
+        else:
+            yield int(starts[first]), int(ends[last]), lowest, int(end_offset)

@@ -1,0 +1,510 @@
+"""The repair of one partition, made in a temporary directory and verified there.
+
+1. The damaged parts of its ``.log`` files are left out, see `log_excerpt`.
+2. A log is loaded from stand-ins of the files, without those that are damaged. Loading
+   rebuilds them, as a broker does: indexes with their segment, snapshots at its end,
+   leader epochs from the batches.
+3. The result is verified. It is used only if it has fewer errors than the original.
+
+Nothing in the partition's directory is changed.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from kafkalog.config import BrokerConfig, LogConfig
+from kafkalog.formats.layout import MAX_BATCH_BYTES
+from kafkalog.log.cluster_metadata import METADATA_PARTITION
+from kafkalog.repair.log_excerpt import LogExcerpt, LostBytes, excerpt_of
+from kafkalog.repair.repair_report import RepairAction, RepairKind
+from kafkalog.segment.entry_order import UNBOUNDED
+from kafkalog.segment.log_segment import LogSegment
+from kafkalog.startup.log_rehearsal import (
+    CheckpointedOffsets,
+    LogRehearsal,
+    LogStartError,
+    rehearse,
+)
+from kafkalog.startup.rehearsal_disk import RehearsalDisk
+from kafkalog.storage.checkpoint_file import LEADER_EPOCHS
+from kafkalog.storage.durable_file import DISK
+from kafkalog.storage.file_names import (
+    CLEAN_SHUTDOWN,
+    PARTITION_METADATA,
+    PartitionDir,
+    SegmentFile,
+    file_name,
+    parse_file_name,
+)
+from kafkalog.verification.path_verification import Verification
+from kafkalog.verification.segment_checks import INDEXES
+from kafkalog.verification.sidecar_checks import CHECKPOINTS
+from kafkalog.verification.verification_report import (
+    Cause,
+    Problem,
+    Recovery,
+    Report,
+    Severity,
+)
+
+OF_LOGS: Final = frozenset(
+    {
+        Cause.SIZE,
+        Cause.MAGIC,
+        Cause.CRC,
+        Cause.OFFSET,
+        Cause.COMPRESSION,
+        Cause.RECORDS,
+        Cause.CONTROL,
+        Cause.INCOMPLETE,
+        Cause.PREALLOCATED,
+    }
+)
+"""Causes of errors for which bytes of a log are left out."""
+
+OF_ENTRIES: Final = frozenset({Cause.COMPRESSION, Cause.RECORDS, Cause.CONTROL})
+"""Causes of errors of entries that a reader of headers accepts."""
+
+BY_BROKER: Final = frozenset({Recovery.REBUILD, Recovery.TRUNCATE})
+"""Actions of a broker that make a warning need no repair."""
+
+KEPT_BACK: Final = (Cause.FOREIGN, Cause.UNREADABLE, Cause.TOPIC_ID)
+"""Causes for which a file is not part of the log that is loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """The new content of a file, which is in `result`; None if it is removed.
+
+    `path` is relative to the log directory.
+    """
+
+    path: str
+    result: Path | None
+    action: RepairAction
+
+
+@dataclass(slots=True, kw_only=True)
+class PartitionDamage:
+    """A partition's directory, its problems, and the offsets in the checkpoints.
+
+    `name` is None if the directory has another name than a partition's. The paths of
+    problems are file names.
+    """
+
+    directory: Path
+    name: PartitionDir | None
+    problems: tuple[Problem, ...]
+    offsets: CheckpointedOffsets
+    config: LogConfig
+    broker: BrokerConfig = field(default_factory=BrokerConfig)
+
+    @property
+    def logs(self) -> list[int]:
+        """The base offsets of the segments."""
+        return sorted(
+            name.base_offset
+            for name in self.file_names.values()
+            if name.kind == "log" and name.suffix is None
+        )
+
+    @property
+    def file_names(self) -> dict[str, SegmentFile]:
+        """The files that are named by an offset."""
+        parsed = {
+            path.name: parse_file_name(path.name)
+            for path in self.directory.iterdir()
+            if path.is_file() and not path.is_symlink()
+        }
+        return {file: name for file, name in parsed.items() if name is not None}
+
+    @property
+    def errors(self) -> int:
+        """The number of errors."""
+        return sum(problem.severity == Severity.ERROR for problem in self.problems)
+
+    def damaged_logs(self) -> dict[int, list[Problem]]:
+        """Return the errors for which bytes are left out, by base offset."""
+        found: dict[int, list[Problem]] = {}
+        for problem in self.problems:
+            name = parse_file_name(problem.path)
+            if (
+                name is not None
+                and (name.kind, name.suffix) == ("log", None)
+                and problem.severity == Severity.ERROR
+                and problem.cause in OF_LOGS
+            ):
+                found.setdefault(name.base_offset, []).append(problem)
+        return found
+
+    def damaged_files(self) -> dict[str, Problem]:
+        """Return the files next to the logs that are to be rebuilt or removed.
+
+        A warning about a file that a broker rebuilds needs no repair.
+        """
+        found: dict[str, Problem] = {}
+        for problem in self.problems:
+            name = parse_file_name(problem.path)
+            is_sidecar = problem.path == LEADER_EPOCHS or (
+                name is not None
+                and name.suffix is None
+                and name.kind in (*INDEXES, "snapshot")
+            )
+            is_mended = problem.severity == Severity.WARNING and (
+                problem.recovery in BY_BROKER or problem.cause == Cause.VERSION
+            )
+            if is_sidecar and not is_mended and problem.cause not in KEPT_BACK:
+                found.setdefault(problem.path, problem)
+        return found
+
+
+@dataclass(slots=True, kw_only=True)
+class PartitionResult:
+    """The changes that repair a partition, and the report of verifying the result.
+
+    `end_offset` is the log end offset then. `failures` are the errors of attempts.
+    """
+
+    changes: list[FileChange] = field(default_factory=list)
+    problems: tuple[Problem, ...] = ()
+    end_offset: int | None = None
+    failures: list[str] = field(default_factory=list)
+
+    @property
+    def errors(self) -> int:
+        """The number of errors that are left."""
+        return sum(problem.severity == Severity.ERROR for problem in self.problems)
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Sort key: errors, problems."""
+        return self.errors, len(self.problems)
+
+
+def repair_partition(
+    damage: PartitionDamage, place: Path, *, allow_data_loss: bool
+) -> PartitionResult:
+    """Return the changes that leave the fewest errors, none if none leaves fewer.
+
+    New files are written to `place`. Without `allow_data_loss` logs lose at most zeros
+    at their end.
+    """
+    best = PartitionResult(problems=damage.problems)
+    failures: list[str] = []
+    plans = _excerpts(damage)
+    if not allow_data_loss:
+        safe = [each for each in plans[0] if not each.loses_data]
+        plans = [safe]
+    for number, excerpts in enumerate(plans):
+        attempt = _Attempt(damage, place / str(number), excerpts)
+        result = attempt.result()
+        if result is None:
+            failures += [attempt.failure] if attempt.failure else []
+        elif result.order < best.order:
+            best = result
+        if not best.errors:
+            break
+    best.failures = failures
+    return best
+
+
+def _excerpts(damage: PartitionDamage) -> list[list[LogExcerpt]]:
+    """Return the ways to leave out damage: to skip it, and to cut the log there."""
+    logs, damaged = damage.logs, damage.damaged_logs()
+    skipping = []
+    for base, problems in sorted(damaged.items()):
+        most = min((other - 1 for other in logs if other > base), default=UNBOUNDED)
+        path = damage.directory / file_name(base, "log")
+        positions = [
+            problem.position
+            for problem in problems
+            if problem.cause in OF_ENTRIES and problem.position is not None
+        ]
+        excerpt = excerpt_of(LogSegment(path, base, most), positions, most)
+        if excerpt.lost:
+            skipping.append(excerpt)
+    if not skipping:
+        return [[]]
+    first = skipping[0]
+    later = [base for base in logs if base > first.base_offset]
+    ends = [(base, _end_of(damage, base)) for base in later]
+    cutting = [first.up_to_first_loss(ends)]
+    for base, end in ends:
+        path = damage.directory / file_name(base, "log")
+        size = path.stat().st_size
+        lost = LostBytes(0, size, base, end - 1 if end > base else None, is_tail=True)
+        cutting.append(LogExcerpt(path, base, size, [], [lost], base, True))
+    if damage.directory.name == METADATA_PARTITION:
+        return [cutting]  # a gap in the cluster's metadata leaves it inconsistent
+    return [skipping, cutting]
+
+
+def _end_of(damage: PartitionDamage, base: int) -> int:
+    path = damage.directory / file_name(base, "log")
+    return excerpt_of(LogSegment(path, base, UNBOUNDED), ()).end_offset
+
+
+class _Attempt:
+    """One way to repair a partition: with these excerpts of its logs."""
+
+    def __init__(
+        self, damage: PartitionDamage, place: Path, excerpts: Sequence[LogExcerpt]
+    ) -> None:
+        self._damage = damage
+        self._place = place
+        self.failure: str | None = None
+        self._excerpts = {each.base_offset: each for each in excerpts}
+        self._files = damage.damaged_files()
+        self._names = damage.file_names
+        self._dropped = {each.base_offset for each in excerpts if each.is_dropped}
+        self._bases = [base for base in damage.logs if base not in self._dropped]
+
+    def result(self) -> PartitionResult | None:
+        """Return the changes and the remaining problems; None if there are none.
+
+        If loading fails, `failure` has the reason.
+        """
+        damaged = set(self._damage.damaged_logs()) - set(self._excerpts)
+        if damaged:
+            # What depends on a log that stays damaged cannot be rebuilt.
+            self._files = {
+                file: problem
+                for file, problem in self._files.items()
+                if file in self._names
+                and self._names[file].kind != "snapshot"
+                and self._names[file].base_offset not in damaged
+            }
+        if not self._files and not self._excerpts:
+            return None
+        self._place.mkdir(parents=True)
+        damage = self._damage
+        try:
+            with rehearse(
+                damage.directory,
+                damage.offsets,
+                damage.config,
+                damage.broker,
+                self._prepare,
+            ) as rehearsal:
+                if self._is_cut_further(rehearsal, damaged):
+                    return None
+                rehearsal.log.close()
+                end = rehearsal.log.log_end_offset
+                changes = list(self._changes(rehearsal))
+        except LogStartError as error:
+            self.failure = str(error)
+            return None
+        problems = self._verify(changes)
+        return PartitionResult(
+            changes=changes,
+            problems=problems,
+            end_offset=end,
+        )
+
+    def _prepare(self, copy: Path, disk: RehearsalDisk) -> None:
+        """Remove from the stand-ins what is damaged, so that loading rebuilds it."""
+        for base, excerpt in self._excerpts.items():
+            log = copy / file_name(base, "log")
+            disk.remove(log)
+            if base not in self._dropped:
+                excerpt.write(self._place / log.name, DISK)
+                shutil.copyfile(self._place / log.name, log)
+        for file in self._left_out():
+            disk.remove_if_there(copy / file)
+
+    def _left_out(self) -> set[str]:
+        """Return the files that are not loaded: damaged, foreign, or of lost bytes."""
+        bases = {*self._excerpts}
+        left_out = {
+            problem.path
+            for problem in self._damage.problems
+            if problem.cause in KEPT_BACK or problem.path == PARTITION_METADATA
+        }
+        for file in self._files:
+            name = self._names.get(file) or parse_file_name(file)
+            if file == LEADER_EPOCHS:
+                left_out.add(file)
+                bases.update(self._bases)
+            elif name is not None and name.kind == "snapshot":
+                left_out.add(file)
+                before = [base for base in self._bases if base < name.base_offset]
+                bases.update(before[-1:])
+            elif name is not None:
+                bases.add(name.base_offset)
+        for base in bases:
+            if base in self._bases or base in self._dropped:
+                left_out.update(file_name(base, kind) for kind in INDEXES)
+        if self._excerpts:
+            first = min(self._excerpts)
+            left_out.update(
+                file
+                for file, name in self._names.items()
+                if name.kind == "snapshot" and name.base_offset > first
+            )
+            left_out.add(LEADER_EPOCHS)
+        return left_out
+
+    def _is_cut_further(self, rehearsal: LogRehearsal, damaged: set[int]) -> bool:
+        """Return whether loading has changed more of the logs than was left out."""
+        report = rehearsal.report
+        cut = any(
+            segment.bytes_cut and segment.base_offset not in damaged
+            for segment in report.recovered
+        )
+        return cut or bool(report.dropped or report.split)
+
+    def _changes(self, rehearsal: LogRehearsal) -> list[FileChange]:
+        """Return the files that differ, and keep their new content."""
+        changes = []
+        for base in sorted(self._excerpts, reverse=True):
+            changes += self._log_changes(base)
+        wanted = self._wanted(rehearsal)
+        for file in sorted(wanted):
+            before, after = self._damage.directory / file, rehearsal.copy / file
+            reason = wanted[file]
+            if not after.is_file():
+                if before.is_file():
+                    changes.append(self._change(file, RepairKind.REMOVE, reason))
+                continue
+            rehearsal.disk.copy_content(after)
+            data = after.read_bytes()
+            if before.is_file() and before.read_bytes() == data:
+                continue
+            (self._place / file).write_bytes(data)
+            changes.append(
+                self._change(file, RepairKind.REBUILD, reason, self._place / file)
+            )
+        return changes
+
+    def _wanted(self, rehearsal: LogRehearsal) -> dict[str, str]:
+        """Return the files to take from the loaded log, and the reason of each."""
+        wanted = {
+            file: f"{problem.cause}: {problem.message}"
+            for file, problem in self._files.items()
+        }
+        for base in self._excerpts:
+            reason = f"{file_name(base, 'log')} is changed"
+            for kind in INDEXES:
+                wanted.setdefault(file_name(base, kind), reason)
+        if self._excerpts:
+            reason = "bytes of the log are left out"
+            found = {path.name for path in rehearsal.copy.glob("*.snapshot")}
+            first = min(self._excerpts)
+            for file in {*found, *self._names}:
+                name = parse_file_name(file)
+                if (
+                    name is not None
+                    and (name.kind, name.suffix) == ("snapshot", None)
+                    and name.base_offset > first
+                ):
+                    wanted.setdefault(file, reason)
+            wanted.setdefault(LEADER_EPOCHS, reason)
+        return wanted
+
+    def _log_changes(self, base: int) -> list[FileChange]:
+        excerpt = self._excerpts[base]
+        file = excerpt.path.name
+        result = None if base in self._dropped else self._place / file
+        changes = []
+        for lost in excerpt.lost:
+            is_last = base >= self._bases[-1]
+            is_cut = lost.is_tail and (is_last or lost.is_zeros)
+            kind = RepairKind.CUT if is_cut else RepairKind.SKIP
+            at = next(
+                (
+                    problem
+                    for problem in self._damage.problems
+                    if problem.path == file
+                    and problem.position is not None
+                    and lost.position <= problem.position < lost.end
+                ),
+                None,
+            )
+            reason = (
+                "the log is cut before this segment"
+                if at is None
+                else f"{at.cause}: {at.message}"
+            )
+            action = RepairAction(
+                path=self._path(file),
+                action=kind,
+                position=lost.position,
+                reason=reason,
+                records_lost=lost.records,
+                topic=self._topic,
+                partition=self._partition,
+                first_offset=None if lost.is_zeros else lost.first_offset,
+                last_offset=None if lost.is_zeros else lost.last_offset,
+                bytes_lost=lost.end - lost.position,
+            )
+            changes.append(FileChange(self._path(file), result, action))
+        return changes
+
+    @property
+    def _topic(self) -> str | None:
+        return None if self._damage.name is None else self._damage.name.topic
+
+    @property
+    def _partition(self) -> int | None:
+        return None if self._damage.name is None else self._damage.name.partition
+
+    def _path(self, file: str) -> str:
+        return f"{self._damage.directory.name}/{file}"
+
+    def _change(
+        self, file: str, kind: RepairKind, reason: str, result: Path | None = None
+    ) -> FileChange:
+        action = RepairAction(
+            path=self._path(file),
+            action=kind,
+            reason=reason,
+            topic=self._topic,
+            partition=self._partition,
+        )
+        return FileChange(self._path(file), result, action)
+
+    def _verify(self, changes: Iterable[FileChange]) -> tuple[Problem, ...]:
+        """Verify the partition with its changes; logs and indexes are links."""
+        source, root = self._damage.directory, self._place / "result"
+        results = {Path(each.path).name: each.result for each in changes}
+        directory = root / source.name
+        directory.mkdir(parents=True)
+        for name in (*CHECKPOINTS, CLEAN_SHUTDOWN):
+            if (source.parent / name).is_file():
+                shutil.copyfile(source.parent / name, root / name)
+        for path in source.iterdir():
+            if path.is_symlink() or not path.is_file():
+                continue
+            result = results.pop(path.name, path)
+            if result is not None:
+                _stand_in(result, directory / path.name)
+        for file, result in results.items():
+            if result is not None:
+                _stand_in(result, directory / file)
+        return verify_copy(directory).problems
+
+
+def _stand_in(path: Path, target: Path) -> None:
+    """Put a file at `target`: a link for logs and indexes, a copy for small files."""
+    if path.name.endswith((".log", *INDEXES)):
+        target.symlink_to(path.absolute())
+    else:
+        shutil.copyfile(path, target)
+
+
+def verify_copy(directory: Path) -> Report:
+    """Verify a directory whose files may be links."""
+    check = Verification(
+        topics=(),
+        partitions=(),
+        max_batch_bytes=MAX_BATCH_BYTES,
+        progress=None,
+        links=True,
+    )
+    check.directory(directory, map)
+    return check.report(directory)

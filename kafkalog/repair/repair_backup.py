@@ -1,0 +1,374 @@
+"""The originals of repaired files, and the steps that replace and restore files.
+
+    .kafkalog-repair-20261125T224501Z/
+        manifest.json          the state, and for each file its path, size, SHA-256 and
+                               time before and after
+        originals/...          the originals, by their path in the log directory
+
+The directory is next to the log directory: a broker takes each directory in a log
+directory for a partition, and does not start with one of this name.
+
+| state | files of the log directory | what a kill leaves |
+|---|---|---|
+| no manifest | unchanged | a directory to remove |
+| ``applying`` | each is the original or the result | `undo` restores the originals |
+| ``applied`` | all are the result | |
+| ``undone`` | all are the originals | a directory to remove |
+
+Originals and the manifest are on the disk before the first file is changed. A file is
+replaced by a rename, so it is whole at any time. Meanwhile there is no clean shutdown
+marker: a broker that starts verifies the logs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from kafkalog.errors import CorruptCheckpointError, LogStateError
+from kafkalog.repair.partition_repair import FileChange
+from kafkalog.repair.repair_report import RepairAction, RepairKind
+from kafkalog.storage.byte_source import open_regular, read_regular
+from kafkalog.storage.durable_file import TEMPORARY, Disk
+from kafkalog.storage.file_names import CLEAN_SHUTDOWN
+
+PREFIX: Final = ".kafkalog-repair-"
+TIME_FORMAT: Final = "%Y%m%dT%H%M%SZ"
+MANIFEST: Final = "manifest.json"
+ORIGINALS: Final = "originals"
+SCHEMA: Final = 1
+APPLYING: Final = "applying"
+APPLIED: Final = "applied"
+UNDONE: Final = "undone"
+COPY_BYTES: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """The content of a file, and its attributes: time, owner, group, permissions."""
+
+    size: int
+    sha256: str
+    mtime_ns: int = 0
+    mode: int = 0
+    uid: int = 0
+    gid: int = 0
+
+    @classmethod
+    def of(cls, path: Path) -> FileState | None:
+        """Return the state of a regular file; None if there is none."""
+        try:
+            with open_regular(path) as file:
+                status = os.fstat(file.fileno())
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+        except FileNotFoundError:
+            return None
+        return cls(
+            status.st_size,
+            digest,
+            status.st_mtime_ns,
+            status.st_mode & 0o7777,
+            status.st_uid,
+            status.st_gid,
+        )
+
+    def is_content_of(self, other: FileState | None) -> bool:
+        """Return whether another file has the same content."""
+        return other is not None and self.sha256 == other.sha256
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFile:
+    """A file of the log directory before and after a repair; None if missing."""
+
+    path: str
+    original: FileState | None
+    result: FileState | None
+
+
+def _state(values: dict[str, Any] | None) -> FileState | None:
+    return None if values is None else FileState(**values)
+
+
+def _values(state: FileState | None) -> dict[str, Any] | None:
+    if state is None:
+        return None
+    return {name: getattr(state, name) for name in FileState.__slots__}
+
+
+class RepairBackup:
+    """The directory of one repair; `files` are those it changes."""
+
+    def __init__(
+        self,
+        directory: Path,
+        root: Path,
+        disk: Disk,
+        files: Sequence[KeptFile],
+        actions: Sequence[RepairAction],
+        marker: FileState | None,
+        state: str,
+    ) -> None:
+        self.directory = directory
+        self.actions = tuple(actions)
+        self._root = root
+        self._disk = disk
+        self._files = tuple(files)
+        self._marker = marker
+        self._state = state
+        self._results: dict[str, Path] = {}
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all files were changed."""
+        return self._state == APPLIED
+
+    @classmethod
+    def create(
+        cls, parent: Path, root: Path, changes: Sequence[FileChange], disk: Disk
+    ) -> RepairBackup:
+        """Keep the originals of the files that are to be changed."""
+        directory = _make_directory(parent, disk)
+        results = {each.path: each.result for each in changes if each.result}
+        removed = [each.path for each in changes if each.result is None]
+        files = [
+            KeptFile(
+                path,
+                FileState.of(root / path),
+                None if path not in results else FileState.of(results[path]),
+            )
+            for path in dict.fromkeys([*removed, *results])
+        ]
+        marker = FileState.of(root / CLEAN_SHUTDOWN)
+        actions = [each.action for each in changes]
+        kept = cls(directory, root, disk, files, actions, marker, APPLYING)
+        kept._results = results
+        kept._copy_originals()
+        kept._write_manifest(APPLYING)
+        return kept
+
+    @classmethod
+    def newest(cls, parent: Path, root: Path, disk: Disk) -> RepairBackup | None:
+        """Return the last repair of a log directory; None if there is none.
+
+        What a killed repair or undo has left to remove is removed.
+        """
+        names = sorted(parent.glob(f"{PREFIX}*"), reverse=True)
+        for directory in names:
+            if not directory.is_dir():
+                continue
+            kept = cls._read(directory, root, disk)
+            if kept is None:
+                continue
+            if kept._state != UNDONE:
+                return kept
+            kept._remove()
+            return None
+        return None
+
+    @classmethod
+    def _read(cls, directory: Path, root: Path, disk: Disk) -> RepairBackup | None:
+        """Return the repair in a directory; None if it is of another log directory."""
+        path = directory / MANIFEST
+        try:
+            values = json.loads(read_regular(path))
+            if values["log_directory"] != root.name:
+                return None
+            files = [
+                KeptFile(each["path"], _state(each["original"]), _state(each["result"]))
+                for each in values["files"]
+            ]
+            actions = [
+                RepairAction(**{**each, "action": RepairKind(each["action"])})
+                for each in values["actions"]
+            ]
+            marker, state = _state(values["marker"]), str(values["state"])
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError) as error:
+            reason = f"manifest of a repair, which cannot be parsed ({error})"
+            raise CorruptCheckpointError(reason).located(path) from None
+        return cls(directory, root, disk, files, actions, marker, state)
+
+    # The steps
+
+    def apply(self) -> None:
+        """Replace the files by their results."""
+        self._remove_marker()
+        for each in self._files:
+            target = self._root / each.path
+            if each.result is None:
+                self._disk.remove_if_there(target)
+            else:
+                attributes = each.original or _attributes_near(target)
+                self._replace(target, self._results[each.path], attributes)
+        self._sync_directories()
+        self._restore_marker()
+        self._write_manifest(APPLIED)
+
+    def undo(self) -> None:
+        """Restore the originals; refuse if a file was changed since."""
+        self._check_unchanged()
+        marker = FileState.of(self._root / CLEAN_SHUTDOWN)
+        if self._state == APPLIED:
+            self._keep_marker_of(marker)
+        self._remove_marker()
+        for each in self._files:
+            target = self._root / each.path
+            self._disk.remove_if_there(_temporary(target))
+            if each.original is None:
+                self._disk.remove_if_there(target)
+            elif FileState.of(target) != each.original:
+                self._replace(target, self._kept(each.path), each.original)
+        self._sync_directories()
+        self._restore_marker()
+        self._write_manifest(UNDONE)
+        self._remove()
+
+    def _keep_marker_of(self, marker: FileState | None) -> None:
+        """Keep the marker as it is now, if a broker has written another one since."""
+        if marker is None:
+            self._marker = None
+        elif not marker.is_content_of(self._marker):
+            self._marker = marker
+            self._copy(self._root / CLEAN_SHUTDOWN, self._kept(CLEAN_SHUTDOWN), marker)
+
+    def _check_unchanged(self) -> None:
+        for each in self._files:
+            now = FileState.of(self._root / each.path)
+            known = [each.original, each.result]
+            if now is None and None in known:
+                continue
+            if not any(state is not None and state.is_content_of(now) for state in known):
+                error = LogStateError(
+                    "the file was changed after the repair, expected its content "
+                    f"then or before: {self._root / each.path}"
+                )
+                error.add_note(f"The originals are in {self.directory}.")
+                raise error
+
+    def _copy_originals(self) -> None:
+        directories = set()
+        for each in self._files:
+            if each.original is not None:
+                target = self._kept(each.path)
+                self._disk.make_directories(target.parent)
+                self._copy(self._root / each.path, target, each.original)
+                directories.add(target.parent)
+        if self._marker is not None:
+            target = self._kept(CLEAN_SHUTDOWN)
+            self._disk.make_directories(target.parent)
+            self._copy(self._root / CLEAN_SHUTDOWN, target, self._marker)
+            directories.add(target.parent)
+        for directory in sorted(directories):
+            self._disk.sync_directory(directory)
+
+    def _write_manifest(self, state: str) -> None:
+        self._state = state
+        values = {
+            "schema": SCHEMA,
+            "log_directory": self._root.name,
+            "state": state,
+            "marker": _values(self._marker),
+            "files": [
+                {
+                    "path": each.path,
+                    "original": _values(each.original),
+                    "result": _values(each.result),
+                }
+                for each in self._files
+            ],
+            "actions": [action.as_dict() for action in self.actions],
+        }
+        text = json.dumps(values, indent=1, ensure_ascii=False)
+        self._disk.replace(self.directory / MANIFEST, text.encode())
+
+    def _remove_marker(self) -> None:
+        if self._disk.remove_if_there(self._root / CLEAN_SHUTDOWN):
+            self._disk.sync_directory(self._root)
+
+    def _restore_marker(self) -> None:
+        if self._marker is not None:
+            target = self._root / CLEAN_SHUTDOWN
+            self._replace(target, self._kept(CLEAN_SHUTDOWN), self._marker)
+            self._disk.sync_directory(self._root)
+
+    def _replace(self, target: Path, source: Path, attributes: FileState) -> None:
+        """Replace a file by a copy of another one, and force it to disk."""
+        self._copy(source, _temporary(target), attributes)
+        self._disk.rename(_temporary(target), target)
+
+    def _copy(self, source: Path, target: Path, attributes: FileState) -> None:
+        """Copy a file, with other attributes, and force it to disk."""
+        with open_regular(source) as read, self._disk.open(target, create=True) as file:
+            file.truncate(0)
+            position = 0
+            while data := read.read(COPY_BYTES):
+                file.write(data, position)
+                position += len(data)
+            self._disk.set_attributes(
+                file,
+                mtime_ns=attributes.mtime_ns,
+                mode=attributes.mode,
+                owner=(attributes.uid, attributes.gid),
+            )
+            file.sync()
+
+    def _sync_directories(self) -> None:
+        for parent in sorted({(self._root / each.path).parent for each in self._files}):
+            self._disk.sync_directory(parent)
+
+    def _kept(self, path: str) -> Path:
+        return self.directory / ORIGINALS / path
+
+    def _remove(self) -> None:
+        """Remove the directory, the manifest last."""
+        for path in _depth_first(self.directory):
+            if path.name == MANIFEST and path.parent == self.directory:
+                continue
+            if path.is_dir():
+                self._disk.remove_directory(path)
+            else:
+                self._disk.remove(path)
+        self._disk.remove_if_there(self.directory / MANIFEST)
+        self._disk.remove_directory(self.directory)
+        self._disk.sync_directory(self.directory.parent)
+
+
+def _depth_first(directory: Path) -> Iterator[Path]:
+    for path in sorted(directory.iterdir()):
+        if path.is_dir() and not path.is_symlink():
+            yield from _depth_first(path)
+        yield path
+
+
+def _temporary(target: Path) -> Path:
+    return target.with_name(target.name + TEMPORARY)
+
+
+def _attributes_near(target: Path) -> FileState:
+    """Return the owner and permissions of the newest file next to a new one."""
+    status = target.parent.stat()
+    return FileState(
+        0, "", int(datetime.now(UTC).timestamp() * 1e9), 0o644, status.st_uid, status.st_gid
+    )
+
+
+def _make_directory(parent: Path, disk: Disk) -> Path:
+    """Create the directory of a repair, which is named by the time."""
+    time = datetime.now(UTC)
+    while True:
+        directory = parent / f"{PREFIX}{time.strftime(TIME_FORMAT)}"
+        try:
+            disk.make_directory(directory)
+        except FileExistsError:
+            time += timedelta(seconds=1)
+            continue
+        disk.sync_directory(parent)
+        return directory

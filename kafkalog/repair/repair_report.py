@@ -1,0 +1,220 @@
+"""The report of `repair`: what is changed, what that loses, and what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkalog.codecs.html_text import html_table
+from kafkalog.verification.verification_report import Problem
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SCHEMA: Final = 1
+"""Version of the JSON form."""
+
+SHOWN: Final = 20
+"""Maximum number of rows in a report's HTML."""
+
+
+class RepairKind(StrEnum):
+    """What is done to a file."""
+
+    REBUILD = "rebuild"
+    CUT = "cut"
+    SKIP = "skip"
+    REMOVE = "remove"
+    REWRITE = "rewrite"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairAction:
+    """One change of a file.
+
+    Attributes
+    ----------
+    path : str
+        The file, relative to the path of the call.
+    action : RepairKind
+        ``rebuild`` a file from the log; ``cut`` a log from a byte on; ``skip`` the
+        corrupt bytes inside a log; ``remove`` a file; ``rewrite`` single lines or
+        fields of a file.
+    position : int or None
+        The byte at which the change begins; None for a whole file.
+    reason : str
+        The problem that is repaired.
+    records_lost : int
+        The number of records that cannot be read afterwards. For corrupt bytes it is
+        the number of offsets between their neighbours, which is the most that they can
+        have.
+    topic, partition : str, int or None
+        The partition; None for a file of the log directory.
+    first_offset, last_offset : int or None
+        The offsets that are lost; None if nothing is, or for an unknown end.
+    bytes_lost : int
+        Bytes of a ``.log`` that are taken out.
+    needs_data_loss : bool
+        Whether the change is made only if the loss of data is allowed.
+    """
+
+    path: str
+    action: RepairKind
+    position: int | None = None
+    reason: str
+    records_lost: int = 0
+    topic: str | None = None
+    partition: int | None = None
+    first_offset: int | None = None
+    last_offset: int | None = None
+    bytes_lost: int = 0
+    needs_data_loss: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the action as it is printed in JSON.
+
+        Examples
+        --------
+        >>> action = RepairAction(
+        ...     path="orders-0/00000000000000000000.index",
+        ...     action=RepairKind.REBUILD,
+        ...     reason="entry 3 does not point to a batch",
+        ... )
+        >>> action.as_dict()["action"], action.as_dict()["records_lost"]
+        ('rebuild', 0)
+        """
+        return {**asdict(self), "action": str(self.action)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class RepairReport:
+    """The result of `repair`.
+
+    Attributes
+    ----------
+    applied : bool
+        Whether the files were changed: by a repair, or by undoing one.
+    actions : tuple of RepairAction
+        The changes: those to make, or those that were made or undone.
+    unrepaired : tuple of Problem
+        The errors that no change repairs.
+    skipped : tuple of RepairAction
+        The changes that were not made because they lose data.
+    backup : str or None
+        The directory with the originals.
+
+    Examples
+    --------
+    >>> RepairReport()
+    <RepairReport: nothing to repair>
+    """
+
+    applied: bool = False
+    actions: tuple[RepairAction, ...] = ()
+    unrepaired: tuple[Problem, ...] = ()
+    skipped: tuple[RepairAction, ...] = ()
+    backup: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is left to repair."""
+        left = self.unrepaired or self.skipped
+        return not left and (self.applied or not self.actions)
+
+    @property
+    def records_lost(self) -> int:
+        """The number of records that the changes lose."""
+        return sum(action.records_lost for action in self.actions)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as it is printed in JSON.
+
+        Examples
+        --------
+        >>> list(RepairReport().as_dict())[:3]
+        ['schema', 'applied', 'actions']
+        """
+        return {
+            "schema": SCHEMA,
+            "applied": self.applied,
+            "actions": [action.as_dict() for action in self.actions],
+            "skipped": [action.as_dict() for action in self.skipped],
+            "unrepaired": [problem.as_dict() for problem in self.unrepaired],
+            "backup": self.backup,
+        }
+
+    def to_arrow(self) -> pa.Table:
+        """Return the actions as a table, one row each.
+
+        Returns
+        -------
+        pyarrow.Table
+            A column for each attribute of `RepairAction`, in their order.
+
+        Raises
+        ------
+        MissingDependencyError
+            If pyarrow is not installed.
+
+        Examples
+        --------
+        >>> RepairReport().to_arrow().column_names[:4]
+        ['path', 'action', 'position', 'reason']
+        """
+        from kafkalog.export.optional_packages import require
+
+        arrow = require("pyarrow", "arrow")
+        types = {
+            "path": arrow.string(),
+            "action": arrow.string(),
+            "reason": arrow.string(),
+            "topic": arrow.string(),
+            "partition": arrow.int32(),
+            "needs_data_loss": arrow.bool_(),
+        }
+        schema = arrow.schema(
+            [
+                (member.name, types.get(member.name, arrow.int64()))
+                for member in fields(RepairAction)
+            ]
+        )
+        rows = [action.as_dict() for action in self.actions]
+        return arrow.Table.from_pylist(rows, schema)
+
+    def __str__(self) -> str:
+        kinds = [action.action for action in self.actions]
+        counts = ", ".join(
+            f"{kinds.count(kind)} {kind}" for kind in RepairKind if kind in kinds
+        )
+        done = "made" if self.applied else "planned"
+        parts = [f"{_number(len(kinds), 'change')} {done}: {counts}"] if kinds else []
+        if self.records_lost:
+            parts.append(f"{_number(self.records_lost, 'record')} lost")
+        if self.skipped:
+            count = _number(len(self.skipped), "change")
+            parts.append(f"{count} not made without the permission to lose data")
+        if self.unrepaired:
+            parts.append(f"{_number(len(self.unrepaired), 'error')} without a repair")
+        return "; ".join(parts) or "nothing to repair"
+
+    def __repr__(self) -> str:
+        return f"<RepairReport: {self}>"
+
+    def _repr_html_(self) -> str:
+        """Return the first actions as HTML, for notebooks."""
+        names = ("path", "action", "position", "records_lost", "reason")
+        shown: Sequence[RepairAction] = self.actions[:SHOWN]
+        rows = [[_cell(getattr(each, name)) for name in names] for each in shown]
+        more = len(self.actions) - len(rows)
+        footer = f"{more:,} more changes." if more else ""
+        return html_table(f"RepairReport: {self}", list(names), rows, footer)
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else str(value)
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
