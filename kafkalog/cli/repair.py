@@ -72,14 +72,11 @@ def command(
     """Repair the files of a log directory, or print what a repair would change.
 
     PATH is a log directory or a partition's directory, on which no broker is running.
-    By default nothing is changed, and the changes are printed:
-
-    \b
-    rebuild  an index, a snapshot or the leader epochs, from the log
-    cut      a log from a byte on, as a broker's recovery does
-    skip     corrupt bytes inside a log; their offsets become a gap
-    remove   a file that a broker removes as well
-    rewrite  single lines of a checkpoint
+    By default nothing is changed, and the changes are printed. Each is to rebuild an
+    index, a snapshot or the leader epochs from the log; to cut a log from a byte on, as
+    a broker's recovery does; to skip corrupt bytes inside a log, whose offsets become a
+    gap; to remove a file that a broker removes as well; or to rewrite lines of a
+    checkpoint.
 
     With --apply the files are changed. A file is only replaced if the result, which was
     verified before, has fewer errors. The originals are kept in a directory

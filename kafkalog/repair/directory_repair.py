@@ -1,7 +1,8 @@
 """`repair`: mending of a log directory's files, without or with a loss of data.
 
 1. `verify` finds the problems.
-2. Each partition with problems is repaired in a temporary directory, and verified there.
+2. Each partition with problems is repaired in a temporary directory, and the result
+   is verified there.
 3. The offset checkpoints are rewritten for the log ends that result.
 4. With ``apply``, the originals are kept, and the files are replaced.
 
@@ -10,7 +11,7 @@ Source: ``LogManager.scala``, ``LogLoader.java``, ``OffsetCheckpointFile.java``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -197,7 +198,7 @@ class _DirectoryRepair:
             kept.undo()
 
     def _report(
-        self, plan: _Plan, changes: list[FileChange], skipped: list[FileChange] = []
+        self, plan: _Plan, changes: list[FileChange], skipped: Sequence[FileChange] = ()
     ) -> RepairReport:
         return RepairReport(
             actions=tuple(self._located(each.action) for each in changes),
@@ -229,7 +230,7 @@ class _DirectoryRepair:
                 directory=directory,
                 name=name,
                 problems=problems,
-                offsets=_offsets_of(name, checkpoints, problems),
+                offsets=_offsets_of(name, checkpoints),
                 config=settings.of("" if name is None else name.topic).config,
             )
             end = self._add(plan, damage, place / str(number), allow_data_loss)
@@ -258,36 +259,24 @@ class _DirectoryRepair:
         self, plan: _Plan, damage: PartitionDamage, place: Path, allow_data_loss: bool
     ) -> int | None:
         """Add the changes of a partition; return its log end, if that may be lower."""
-        whole = repair_partition(damage, place / "whole", allow_data_loss=True)
-        chosen = whole
-        losing = any(
-            each.action.records_lost or each.action.bytes_lost
-            for each in whole.changes
-        )
-        if losing:
-            safe = repair_partition(damage, place / "safe", allow_data_loss=False)
-            made = {(each.path, each.action.position) for each in safe.changes}
-            marked = [
-                replace(each, action=replace(each.action, needs_data_loss=True))
-                for each in whole.changes
-                if (each.path, each.action.position) not in made
-            ]
-            if allow_data_loss:
-                plan.changes += [
-                    *(each for each in whole.changes if each.path),
-                ]
-            else:
-                plan.changes += safe.changes
-                plan.losing += marked
-                chosen = safe
-        else:
-            plan.changes += whole.changes
+        result = repair_partition(damage, place / "whole", allow_data_loss=True)
         plan.unrepaired += [
             self._named(damage.directory, problem)
-            for problem in whole.problems
+            for problem in result.problems
             if problem.severity == Severity.ERROR
         ]
-        return chosen.end_offset
+        if allow_data_loss or not any(each.loses_data for each in result.changes):
+            plan.changes += result.changes
+            return result.end_offset
+        safe = repair_partition(damage, place / "safe", allow_data_loss=False)
+        made = {(each.path, each.action.position) for each in safe.changes}
+        plan.changes += safe.changes
+        plan.losing += [
+            replace(each, action=replace(each.action, needs_data_loss=True))
+            for each in result.changes
+            if (each.path, each.action.position) not in made
+        ]
+        return safe.end_offset
 
     def _named(self, directory: Path, problem: Problem) -> Problem:
         if self._is_partition:
@@ -305,9 +294,10 @@ class _DirectoryRepair:
     ) -> None:
         """Add the change of an offset checkpoint, if it is damaged or an end moves."""
         problems = [each for each in report.problems if each.path == file]
-        offsets, reasons = dict(checkpoints[file]), [
-            f"{each.cause}: {each.message}" for each in problems
-        ]
+        offsets, reasons = (
+            dict(checkpoints[file]),
+            [f"{each.cause}: {each.message}" for each in problems],
+        )
         for problem in problems:
             if problem.cause != Cause.LOG_END:
                 continue
@@ -346,11 +336,8 @@ def _read_checkpoints(root: Path) -> dict[str, Offsets]:
 
 
 def _offsets_of(
-    name: PartitionDir | None,
-    checkpoints: dict[str, Offsets],
-    problems: tuple[Problem, ...],
+    name: PartitionDir | None, checkpoints: dict[str, Offsets]
 ) -> CheckpointedOffsets:
-    del problems
     if name is None:
         return CheckpointedOffsets(clean=True)
     key = name.topic, name.partition

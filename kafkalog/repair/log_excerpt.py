@@ -97,16 +97,17 @@ class LogExcerpt:
 
 
 def excerpt_of(
-    segment: LogSegment, bad_positions: Collection[int], most: int = UNBOUNDED
+    path: Path, base: int, most: int, bad_positions: Collection[int]
 ) -> LogExcerpt:
     """Return the valid entries of a segment, without those at `bad_positions`.
 
     A position may be anywhere in an entry. `most` is the offset before the next
     segment.
     """
-    base, bad = segment.base_offset, np.array(sorted(bad_positions), np.int64)
-    with FileSource(segment.path) as source:
-        excerpt = LogExcerpt(segment.path, base, source.size, end_offset=base)
+    bad = np.array(sorted(bad_positions), np.int64)
+    segment = LogSegment(path, base, most)
+    with FileSource(path) as source:
+        excerpt = LogExcerpt(path, base, source.size, end_offset=base)
         pending: int | None = None
         for start, end, first, last in _entries(source, segment, bad):
             if start < 0:  # the last offset of an entry that is not kept

@@ -23,7 +23,6 @@ from kafkalog.log.cluster_metadata import METADATA_PARTITION
 from kafkalog.repair.log_excerpt import LogExcerpt, LostBytes, excerpt_of
 from kafkalog.repair.repair_report import RepairAction, RepairKind
 from kafkalog.segment.entry_order import UNBOUNDED
-from kafkalog.segment.log_segment import LogSegment
 from kafkalog.startup.log_rehearsal import (
     CheckpointedOffsets,
     LogRehearsal,
@@ -41,6 +40,7 @@ from kafkalog.storage.file_names import (
     file_name,
     parse_file_name,
 )
+from kafkalog.verification.partition_checks import TAILS
 from kafkalog.verification.path_verification import Verification
 from kafkalog.verification.segment_checks import INDEXES
 from kafkalog.verification.sidecar_checks import CHECKPOINTS
@@ -87,6 +87,11 @@ class FileChange:
     path: str
     result: Path | None
     action: RepairAction
+
+    @property
+    def loses_data(self) -> bool:
+        """Whether more than zeros is taken out of a log."""
+        return self.action.first_offset is not None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -155,10 +160,17 @@ class PartitionDamage:
                 and name.suffix is None
                 and name.kind in (*INDEXES, "snapshot")
             )
+            is_leftover = (
+                name is not None
+                and name.suffix in ("deleted", "cleaned")
+                and problem.recovery == Recovery.DELETE
+                and problem.severity == Severity.ERROR
+            )
             is_mended = problem.severity == Severity.WARNING and (
                 problem.recovery in BY_BROKER or problem.cause == Cause.VERSION
             )
-            if is_sidecar and not is_mended and problem.cause not in KEPT_BACK:
+            is_mended |= problem.cause in KEPT_BACK
+            if is_leftover or (is_sidecar and not is_mended):
                 found.setdefault(problem.path, problem)
         return found
 
@@ -225,7 +237,7 @@ def _excerpts(damage: PartitionDamage) -> list[list[LogExcerpt]]:
             for problem in problems
             if problem.cause in OF_ENTRIES and problem.position is not None
         ]
-        excerpt = excerpt_of(LogSegment(path, base, most), positions, most)
+        excerpt = excerpt_of(path, base, most, positions)
         if excerpt.lost:
             skipping.append(excerpt)
     if not skipping:
@@ -246,7 +258,7 @@ def _excerpts(damage: PartitionDamage) -> list[list[LogExcerpt]]:
 
 def _end_of(damage: PartitionDamage, base: int) -> int:
     path = damage.directory / file_name(base, "log")
-    return excerpt_of(LogSegment(path, base, UNBOUNDED), ()).end_offset
+    return excerpt_of(path, base, UNBOUNDED, ()).end_offset
 
 
 class _Attempt:
@@ -327,6 +339,8 @@ class _Attempt:
         }
         for file in self._files:
             name = self._names.get(file) or parse_file_name(file)
+            if name is not None and name.suffix is not None:
+                continue
             if file == LEADER_EPOCHS:
                 left_out.add(file)
                 bases.update(self._bases)
@@ -346,14 +360,24 @@ class _Attempt:
                 for file, name in self._names.items()
                 if name.kind == "snapshot" and name.base_offset > first
             )
-            left_out.add(LEADER_EPOCHS)
+        left_out.update(file for file, name in self._names.items() if name.suffix)
         return left_out
 
     def _is_cut_further(self, rehearsal: LogRehearsal, damaged: set[int]) -> bool:
-        """Return whether loading has changed more of the logs than was left out."""
+        """Return whether loading has cut more of the logs than was left out.
+
+        Bytes after the last entry may be cut there: the log itself keeps them.
+        """
         report = rehearsal.report
+        tails = {
+            (problem.path, problem.position)
+            for problem in self._damage.problems
+            if problem.cause in TAILS
+        }
         cut = any(
-            segment.bytes_cut and segment.base_offset not in damaged
+            segment.bytes_cut
+            and segment.base_offset not in damaged
+            and (file_name(segment.base_offset, "log"), segment.bytes_read) not in tails
             for segment in report.recovered
         )
         return cut or bool(report.dropped or report.split)

@@ -25,7 +25,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -240,18 +241,20 @@ class RepairBackup:
             self._copy(self._root / CLEAN_SHUTDOWN, self._kept(CLEAN_SHUTDOWN), marker)
 
     def _check_unchanged(self) -> None:
+        """Raise `LogStateError` if a file is neither the original nor the result."""
         for each in self._files:
             now = FileState.of(self._root / each.path)
-            known = [each.original, each.result]
-            if now is None and None in known:
+            states = (each.original, each.result)
+            if now is None and None in states:
                 continue
-            if not any(state is not None and state.is_content_of(now) for state in known):
-                error = LogStateError(
-                    "the file was changed after the repair, expected its content "
-                    f"then or before: {self._root / each.path}"
-                )
-                error.add_note(f"The originals are in {self.directory}.")
-                raise error
+            if any(state is not None and state.is_content_of(now) for state in states):
+                continue
+            error = LogStateError(
+                "the file was changed after the repair, expected its content then or "
+                f"before: {self._root / each.path}"
+            )
+            error.add_note(f"The originals are in {self.directory}.")
+            raise error
 
     def _copy_originals(self) -> None:
         directories = set()
@@ -353,22 +356,22 @@ def _temporary(target: Path) -> Path:
 
 
 def _attributes_near(target: Path) -> FileState:
-    """Return the owner and permissions of the newest file next to a new one."""
-    status = target.parent.stat()
-    return FileState(
-        0, "", int(datetime.now(UTC).timestamp() * 1e9), 0o644, status.st_uid, status.st_gid
-    )
+    """Return the owner and permissions of a file next to a new one, and the time."""
+    files = sorted(path for path in target.parent.iterdir() if path.is_file())
+    status = (files[0] if files else target.parent).stat()
+    mode = status.st_mode & (0o7777 if files else 0o666)
+    return FileState(0, "", time.time_ns(), mode, status.st_uid, status.st_gid)
 
 
 def _make_directory(parent: Path, disk: Disk) -> Path:
     """Create the directory of a repair, which is named by the time."""
-    time = datetime.now(UTC)
+    now = datetime.now(UTC)
     while True:
-        directory = parent / f"{PREFIX}{time.strftime(TIME_FORMAT)}"
+        directory = parent / f"{PREFIX}{now.strftime(TIME_FORMAT)}"
         try:
             disk.make_directory(directory)
         except FileExistsError:
-            time += timedelta(seconds=1)
+            now += timedelta(seconds=1)
             continue
         disk.sync_directory(parent)
         return directory

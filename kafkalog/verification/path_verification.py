@@ -207,9 +207,7 @@ class Verification:
 
     def report(self, where: Path) -> Report:
         """Return the report, with the action of a broker for each problem."""
-        problems = add_recovery(
-            self.problems, where, self.contents, links=self.links
-        )
+        problems = add_recovery(self.problems, where, self.contents, links=self.links)
         return Report(
             files=len(self.sizes),
             bytes=sum(self.sizes.values()),

@@ -77,8 +77,9 @@ def add_recovery(
     """Return the problems found below `where`, with the action of a broker.
 
     `contents` are those of the partitions, by the name of their directory. A problem
-    that keeps a log from opening, or that loses records, becomes an error. With `links`,
-    symbolic links count as the files that they lead to.
+    that keeps a log from opening, or that loses records, becomes an error.
+
+    With `links`, symbolic links count as the files that they lead to.
     """
     by_directory: dict[Path, list[Problem]] = defaultdict(list)
     for problem in problems:
@@ -92,9 +93,9 @@ def add_recovery(
             predicted += [_at_root(problem) for problem in here]
         else:
             read = contents.get(directory.name, PartitionContents())
-            predicted += PartitionOutlook.of(
-                directory, read, links=links
-            ).add_recovery(here)
+            predicted += PartitionOutlook.of(directory, read, links=links).add_recovery(
+                here
+            )
     return predicted
 
 

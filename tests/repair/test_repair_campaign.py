@@ -1,0 +1,82 @@
+"""Random damage: a repair never adds problems, loses what it lists, and is undone."""
+
+import random
+
+import pytest
+
+import kafkalog
+from kafkalog import repair, verify
+from kafkalog.verification.verification_report import Cause
+from tests.repair.damaged_logs import SOURCES, copy_log, damage_at_random, tree
+
+UNREPAIRABLE = {
+    Cause.TIMESTAMP,
+    Cause.LEADER_EPOCH,
+    Cause.PRODUCER_STATE,
+    Cause.FORMAT,
+    Cause.TOPIC_ID,
+}
+"""Causes of errors that may be left although the loss of data is allowed."""
+
+
+def records_of(directory):
+    """Return the readable records of a partition by offset."""
+    found = {}
+    columns = ["offset", "key", "value"]
+    scan = kafkalog.scan(
+        directory, columns=columns, on_corruption="skip", start_offset=0
+    )
+    for chunk in scan.chunks():
+        rows = zip(
+            chunk.offset.tolist(),
+            chunk.key.to_list(),
+            chunk.value.to_list(),
+            strict=True,
+        )
+        found.update({offset: (key, value) for offset, key, value in rows})
+    return found
+
+
+def check(seed, place):
+    """Damage a log, repair it, compare, and undo the repair."""
+    chance = random.Random(seed)
+    root = place / str(seed) / "logs"
+    root.parent.mkdir()
+    source = chance.choice(SOURCES)
+    directory = copy_log(source, root, clean=chance.random() < 0.5)
+    done = damage_at_random(chance, root, directory)
+    case = seed, source, done
+    allowed = chance.random() < 0.7
+    before, first, readable = tree(root.parent), verify(root), records_of(directory)
+    report = repair(root, apply=True, allow_data_loss=allowed)
+    after = verify(root)
+    assert after.errors <= first.errors, case
+    lost = [action for action in report.actions if action.records_lost]
+    assert allowed or not lost, case
+    left = records_of(directory)
+    for offset in readable.keys() - left.keys():
+        assert any(
+            action.first_offset <= offset <= action.last_offset for action in lost
+        ), (case, offset)
+    for offset in readable.keys() & left.keys():
+        assert left[offset] == readable[offset], (case, offset)
+    if report.applied:
+        repair(root, undo=True)
+    assert tree(root.parent) == before, case
+    return case, allowed, after
+
+
+def run(seeds, place):
+    left = []
+    for seed in seeds:
+        case, allowed, after = check(seed, place)
+        causes = {each.cause for each in after.problems if each.severity == "error"}
+        if allowed and causes:
+            left.append((case, causes))
+    return left
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_random_damage_is_repaired_and_undone(part, tmp_path):
+    left = run(range(part, 200, 4), tmp_path)
+    assert not [each for each in left if each[1] - UNREPAIRABLE]
