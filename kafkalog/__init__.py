@@ -78,8 +78,8 @@ if TYPE_CHECKING:
     from kafkalog.query.records import Records
     from kafkalog.query.scan import Scan, scan
     from kafkalog.query.splits import Split, splits
-    from kafkalog.repair.directory_repair import repair
-    from kafkalog.repair.repair_report import RepairAction, RepairReport
+    from kafkalog.repairs.directory_repair import repair
+    from kafkalog.repairs.repair_report import RepairAction, RepairReport
     from kafkalog.startup.broker_start import preflight
     from kafkalog.storage.properties_file import read_properties
     from kafkalog.verification import Problem, Report, verify
@@ -161,8 +161,8 @@ _MODULES: Final = {
     "RecordBatch": "decoding.record_batch",
     "RecordBatchBuilder": "encoding.batch_builder",
     "Records": "query.records",
-    "RepairAction": "repair.repair_report",
-    "RepairReport": "repair.repair_report",
+    "RepairAction": "repairs.repair_report",
+    "RepairReport": "repairs.repair_report",
     "Report": "verification.verification_report",
     "Scan": "query.scan",
     "Split": "query.splits",
@@ -184,7 +184,7 @@ _MODULES: Final = {
     "preflight": "startup.broker_start",
     "ray_datasource": "export.ray_source",
     "read_properties": "storage.properties_file",
-    "repair": "repair.directory_repair",
+    "repair": "repairs.directory_repair",
     "replicate": "manager.replication",
     "scan": "query.scan",
     "scan_indexes": "query.index_scan",

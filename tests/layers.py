@@ -35,7 +35,7 @@ LAYERS: Final = [
     Layer("commits", ("sink",), "writes that are exactly once"),
     Layer(
         "maintenance",
-        ("manager", "cleaner", "verification", "startup", "repair"),
+        ("manager", "cleaner", "verification", "startup", "repairs"),
         "whole log directories",
     ),
     Layer("log", ("log",), "one partition; `log/producers`, `log/recovery`"),

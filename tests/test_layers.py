@@ -35,7 +35,7 @@ UPWARD = {
     ("query/records.py", "export"),
     ("query/diff_report.py", "export"),
     ("query/scan.py", "export"),
-    ("repair/repair_report.py", "export"),
+    ("repairs/repair_report.py", "export"),
     ("startup/start_report.py", "export"),
     ("verification/verification_report.py", "export"),
 }

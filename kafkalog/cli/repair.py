@@ -16,7 +16,7 @@ from kafkalog.cli.command_output import TableField
 from kafkalog.cli.exits import Exit, Refused
 
 if TYPE_CHECKING:
-    from kafkalog.repair.repair_report import RepairReport
+    from kafkalog.repairs.repair_report import RepairReport
 
 FIELDS: Final = (
     TableField("path", "path"),
@@ -33,8 +33,7 @@ FIELDS: Final = (
     "repair",
     epilog=examples(
         "kafkalog repair /var/lib/kafka/data --format table",
-        "kafkalog repair /var/lib/kafka/data --apply",
-        "kafkalog repair /var/lib/kafka/data --undo",
+        "kafkalog repair /var/lib/kafka/data --allow-data-loss --format json",
     ),
 )
 @click.argument("path", type=LocalPath())
@@ -88,7 +87,7 @@ def command(
     locked, or if files were changed since the repair that is to be undone.
     """
     from kafkalog.errors import LogStateError
-    from kafkalog.repair.directory_repair import repair
+    from kafkalog.repairs.directory_repair import repair
 
     if undo and (apply or allow_data_loss):
         raise click.UsageError("--undo excludes --apply and --allow-data-loss")

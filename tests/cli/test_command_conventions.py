@@ -31,6 +31,7 @@ EXAMPLES = (
     "whatif",
     "why",
     "preflight",
+    "repair",
     "groups",
     "lag",
     "txns",
@@ -290,7 +291,7 @@ def test_an_unreadable_path_is_found_by_reading_it(command, monkeypatch):
 
 
 SECRET = "AKIAKEY:hunter2@bucket/logs"
-LOCAL = ["compact", "dump", "preflight", "verify", "whatif", "why"]
+LOCAL = ["compact", "dump", "preflight", "repair", "verify", "whatif", "why"]
 URLS = [
     *([name, f"s3://{SECRET}"] for name in LOCAL),
     ["export", ORDERS, f"s3://{SECRET}/out.parquet"],

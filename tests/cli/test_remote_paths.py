@@ -57,7 +57,8 @@ def test_local_paths_and_urls_are_read_together(url):
 
 
 @pytest.mark.parametrize(
-    "command", ["verify", "dump", "compact", "whatif", "why", "preflight", "diff"]
+    "command",
+    ["verify", "dump", "compact", "whatif", "why", "preflight", "repair", "diff"],
 )
 def test_a_command_that_needs_local_files_states_so(command):
     ran = call(command, "memory://logs", *(["b"] if command == "diff" else []))

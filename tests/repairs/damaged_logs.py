@@ -62,7 +62,7 @@ def copy_log(source, root, *, clean):
     """Copy a golden partition with its lines of the checkpoints; return its place."""
     set_name, name = source
     logs = golden_data.logs(set_name)
-    root.mkdir()
+    root.mkdir(parents=True)
     shutil.copytree(logs / name, root / name)
     topic, _, partition = name.rpartition("-")
     key = topic, int(partition)

@@ -20,8 +20,8 @@ from typing import Final
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.log.cluster_metadata import METADATA_PARTITION
-from kafkalog.repair.log_excerpt import LogExcerpt, LostBytes, excerpt_of
-from kafkalog.repair.repair_report import RepairAction, RepairKind
+from kafkalog.repairs.log_excerpt import LogExcerpt, LostBytes, excerpt_of
+from kafkalog.repairs.repair_report import RepairAction, RepairKind
 from kafkalog.segment.entry_order import UNBOUNDED
 from kafkalog.startup.log_rehearsal import (
     CheckpointedOffsets,

@@ -7,7 +7,7 @@ import pytest
 import kafkalog
 from kafkalog import repair, verify
 from kafkalog.verification.verification_report import Cause
-from tests.repair.damaged_logs import SOURCES, copy_log, damage_at_random, tree
+from tests.repairs.damaged_logs import SOURCES, copy_log, damage_at_random, tree
 
 UNREPAIRABLE = {
     Cause.TIMESTAMP,
@@ -41,7 +41,6 @@ def check(seed, place):
     """Damage a log, repair it, compare, and undo the repair."""
     chance = random.Random(seed)
     root = place / str(seed) / "logs"
-    root.parent.mkdir()
     source = chance.choice(SOURCES)
     directory = copy_log(source, root, clean=chance.random() < 0.5)
     done = damage_at_random(chance, root, directory)

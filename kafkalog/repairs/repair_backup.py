@@ -10,9 +10,10 @@ directory for a partition, and does not start with one of this name.
 
 | state | files of the log directory | what a kill leaves |
 |---|---|---|
-| no manifest | unchanged | a directory to remove |
+| ``keeping`` | unchanged | a directory to remove |
 | ``applying`` | each is the original or the result | `undo` restores the originals |
 | ``applied`` | all are the result | |
+| ``undoing`` | each is the original or the result | `undo` continues |
 | ``undone`` | all are the originals | a directory to remove |
 
 Originals and the manifest are on the disk before the first file is changed. A file is
@@ -33,8 +34,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from kafkalog.errors import CorruptCheckpointError, LogStateError
-from kafkalog.repair.partition_repair import FileChange
-from kafkalog.repair.repair_report import RepairAction, RepairKind
+from kafkalog.repairs.partition_repair import FileChange
+from kafkalog.repairs.repair_report import RepairAction, RepairKind
 from kafkalog.storage.byte_source import open_regular, read_regular
 from kafkalog.storage.durable_file import TEMPORARY, Disk
 from kafkalog.storage.file_names import CLEAN_SHUTDOWN
@@ -44,8 +45,10 @@ TIME_FORMAT: Final = "%Y%m%dT%H%M%SZ"
 MANIFEST: Final = "manifest.json"
 ORIGINALS: Final = "originals"
 SCHEMA: Final = 1
+KEEPING: Final = "keeping"
 APPLYING: Final = "applying"
 APPLIED: Final = "applied"
+UNDOING: Final = "undoing"
 UNDONE: Final = "undone"
 COPY_BYTES: Final = 1 << 20
 
@@ -148,29 +151,19 @@ class RepairBackup:
         ]
         marker = FileState.of(root / CLEAN_SHUTDOWN)
         actions = [each.action for each in changes]
-        kept = cls(directory, root, disk, files, actions, marker, APPLYING)
+        kept = cls(directory, root, disk, files, actions, marker, KEEPING)
         kept._results = results
+        kept._write_manifest(KEEPING)
         kept._copy_originals()
         kept._write_manifest(APPLYING)
         return kept
 
     @classmethod
     def newest(cls, parent: Path, root: Path, disk: Disk) -> RepairBackup | None:
-        """Return the last repair of a log directory; None if there is none.
-
-        What a killed repair or undo has left to remove is removed.
-        """
-        names = sorted(parent.glob(f"{PREFIX}*"), reverse=True)
-        for directory in names:
-            if not directory.is_dir():
-                continue
-            kept = cls._read(directory, root, disk)
-            if kept is None:
-                continue
-            if kept._state != UNDONE:
+        """Return the last repair of a log directory; None if there is none."""
+        for directory in sorted(parent.glob(f"{PREFIX}*"), reverse=True):
+            if (kept := cls._read(directory, root, disk)) is not None:
                 return kept
-            kept._remove()
-            return None
         return None
 
     @classmethod
@@ -179,7 +172,7 @@ class RepairBackup:
         path = directory / MANIFEST
         try:
             values = json.loads(read_regular(path))
-            if values["log_directory"] != root.name:
+            if values["log_directory"] != os.path.relpath(root, directory.parent):
                 return None
             files = [
                 KeptFile(each["path"], _state(each["original"]), _state(each["result"]))
@@ -214,12 +207,22 @@ class RepairBackup:
         self._write_manifest(APPLIED)
 
     def undo(self) -> None:
-        """Restore the originals; refuse if a file was changed since."""
-        self._check_unchanged()
-        marker = FileState.of(self._root / CLEAN_SHUTDOWN)
-        if self._state == APPLIED:
-            self._keep_marker_of(marker)
-        self._remove_marker()
+        """Restore the originals, and remove the directory of the repair.
+
+        Raises `LogStateError` if a file was changed since.
+        """
+        if self._state in (APPLYING, APPLIED, UNDOING):
+            self._check_unchanged()
+            if self._state == APPLIED:
+                self._keep_marker()
+                self._write_manifest(UNDOING)
+            self._remove_marker()
+            self._restore_files()
+            self._restore_marker()
+            self._write_manifest(UNDONE)
+        self._remove()
+
+    def _restore_files(self) -> None:
         for each in self._files:
             target = self._root / each.path
             self._disk.remove_if_there(_temporary(target))
@@ -228,17 +231,18 @@ class RepairBackup:
             elif FileState.of(target) != each.original:
                 self._replace(target, self._kept(each.path), each.original)
         self._sync_directories()
-        self._restore_marker()
-        self._write_manifest(UNDONE)
-        self._remove()
 
-    def _keep_marker_of(self, marker: FileState | None) -> None:
-        """Keep the marker as it is now, if a broker has written another one since."""
-        if marker is None:
-            self._marker = None
-        elif not marker.is_content_of(self._marker):
+    def _keep_marker(self) -> None:
+        """Keep the marker as it is now: a broker may have written another one since."""
+        marker = FileState.of(self._root / CLEAN_SHUTDOWN)
+        if marker is not None and not marker.is_content_of(self._marker):
+            target = self._kept(CLEAN_SHUTDOWN)
+            self._disk.make_directories(target.parent)
+            self._copy(self._root / CLEAN_SHUTDOWN, target, marker)
+            self._disk.sync_directory(target.parent)
             self._marker = marker
-            self._copy(self._root / CLEAN_SHUTDOWN, self._kept(CLEAN_SHUTDOWN), marker)
+        elif marker is None:
+            self._marker = None
 
     def _check_unchanged(self) -> None:
         """Raise `LogStateError` if a file is neither the original nor the result."""
@@ -276,7 +280,7 @@ class RepairBackup:
         self._state = state
         values = {
             "schema": SCHEMA,
-            "log_directory": self._root.name,
+            "log_directory": os.path.relpath(self._root, self.directory.parent),
             "state": state,
             "marker": _values(self._marker),
             "files": [

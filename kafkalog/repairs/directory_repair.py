@@ -22,13 +22,13 @@ from kafkalog.errors import LogArgumentError
 from kafkalog.formats.checkpoint import format_offsets, salvage_offsets
 from kafkalog.log.ownership import WHOLE, own_directory
 from kafkalog.log.topic_settings import TopicSettings
-from kafkalog.repair.partition_repair import (
+from kafkalog.repairs.partition_repair import (
     FileChange,
     PartitionDamage,
     repair_partition,
 )
-from kafkalog.repair.repair_backup import RepairBackup
-from kafkalog.repair.repair_report import RepairAction, RepairKind, RepairReport
+from kafkalog.repairs.repair_backup import RepairBackup
+from kafkalog.repairs.repair_report import RepairAction, RepairKind, RepairReport
 from kafkalog.startup.log_rehearsal import CheckpointedOffsets
 from kafkalog.storage.byte_source import read_regular
 from kafkalog.storage.checkpoint_file import (
