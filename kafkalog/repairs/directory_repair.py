@@ -117,7 +117,7 @@ def repair(
         raise LogArgumentError("undo together with apply, expected one of them")
     where = local_path(path).absolute()
     place = None if backup is None else local_path(backup).absolute()
-    task = _DirectoryRepair(where, place, threads)
+    task = DirectoryRepair(where, place, threads)
     if undo:
         return task.undo()
     return task.apply(allow_data_loss) if apply else task.plan(allow_data_loss)
@@ -132,7 +132,7 @@ class _Plan:
     unrepaired: list[Problem] = field(default_factory=list)
 
 
-class _DirectoryRepair:
+class DirectoryRepair:
     """A repair of a log directory, or of one partition of it.
 
     `disk` makes all changes.

@@ -76,6 +76,6 @@ def run(seeds, place):
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_random_damage_is_repaired_and_undone(part, tmp_path):
-    left = run(range(part, 200, 4), tmp_path)
+def test_random_damage_is_repaired_and_undone(part, memory):
+    left = run(range(part, 200, 4), memory)
     assert not [each for each in left if each[1] - UNREPAIRABLE]
