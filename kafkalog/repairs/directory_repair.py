@@ -187,8 +187,8 @@ class DirectoryRepair:
             owned.release(WHOLE, in_order=True)
         return RepairReport(
             applied=True,
+            undone=True,
             actions=tuple(self._located(action) for action in actions),
-            backup=None,
         )
 
     def _finish_interrupted(self) -> None:

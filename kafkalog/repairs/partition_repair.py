@@ -42,6 +42,7 @@ from kafkalog.storage.file_names import (
 )
 from kafkalog.verification.partition_checks import TAILS
 from kafkalog.verification.path_verification import Verification
+from kafkalog.verification.recovery_effects import without_loss
 from kafkalog.verification.segment_checks import INDEXES
 from kafkalog.verification.sidecar_checks import CHECKPOINTS
 from kafkalog.verification.verification_report import (
@@ -408,7 +409,7 @@ class _Attempt:
     def _wanted(self, rehearsal: LogRehearsal) -> dict[str, str]:
         """Return the files to take from the loaded log, and the reason of each."""
         wanted = {
-            file: f"{problem.cause}: {problem.message}"
+            file: f"{problem.cause}: {without_loss(problem.message)}"
             for file, problem in self._files.items()
         }
         for base in self._excerpts:
@@ -417,9 +418,11 @@ class _Attempt:
                 wanted.setdefault(file_name(base, kind), reason)
         if self._excerpts:
             reason = "bytes of the log are left out"
-            found = {path.name for path in rehearsal.copy.glob("*.snapshot")}
+            found = set(self._names)
+            if (self._damage.directory.parent / CLEAN_SHUTDOWN).exists():
+                found.update(path.name for path in rehearsal.copy.glob("*.snapshot"))
             first = min(self._excerpts)
-            for file in {*found, *self._names}:
+            for file in found:
                 name = parse_file_name(file)
                 if (
                     name is not None
@@ -452,7 +455,7 @@ class _Attempt:
             reason = (
                 "the log is cut before this segment"
                 if at is None
-                else f"{at.cause}: {at.message}"
+                else f"{at.cause}: {without_loss(at.message)}"
             )
             action = RepairAction(
                 path=self._path(file),

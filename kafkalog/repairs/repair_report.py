@@ -75,6 +75,11 @@ class RepairAction:
     def as_dict(self) -> dict[str, Any]:
         """Return the action as it is printed in JSON.
 
+        Returns
+        -------
+        dict
+            A member for each attribute.
+
         Examples
         --------
         >>> action = RepairAction(
@@ -96,6 +101,8 @@ class RepairReport:
     ----------
     applied : bool
         Whether the files were changed: by a repair, or by undoing one.
+    undone : bool
+        Whether the changes were undone.
     actions : tuple of RepairAction
         The changes: those to make, or those that were made or undone.
     unrepaired : tuple of Problem
@@ -112,6 +119,7 @@ class RepairReport:
     """
 
     applied: bool = False
+    undone: bool = False
     actions: tuple[RepairAction, ...] = ()
     unrepaired: tuple[Problem, ...] = ()
     skipped: tuple[RepairAction, ...] = ()
@@ -131,14 +139,20 @@ class RepairReport:
     def as_dict(self) -> dict[str, Any]:
         """Return the report as it is printed in JSON.
 
+        Returns
+        -------
+        dict
+            A member for each attribute; actions and problems are dictionaries.
+
         Examples
         --------
         >>> list(RepairReport().as_dict())[:3]
-        ['schema', 'applied', 'actions']
+        ['schema', 'applied', 'undone']
         """
         return {
             "schema": SCHEMA,
             "applied": self.applied,
+            "undone": self.undone,
             "actions": [action.as_dict() for action in self.actions],
             "skipped": [action.as_dict() for action in self.skipped],
             "unrepaired": [problem.as_dict() for problem in self.unrepaired],
@@ -188,9 +202,9 @@ class RepairReport:
         counts = ", ".join(
             f"{kinds.count(kind)} {kind}" for kind in RepairKind if kind in kinds
         )
-        done = "made" if self.applied else "planned"
+        done = "undone" if self.undone else "made" if self.applied else "planned"
         parts = [f"{_number(len(kinds), 'change')} {done}: {counts}"] if kinds else []
-        if self.records_lost:
+        if self.records_lost and not self.undone:
             parts.append(f"{_number(self.records_lost, 'record')} lost")
         if self.skipped:
             count = _number(len(self.skipped), "change")

@@ -96,6 +96,21 @@ def contents_from(path: Path, base_offset: int, position: int = 0) -> SegmentCon
     return SegmentContents(facts.records, facts.last_offset + 1)
 
 
+OVERWRITES: Final = "a broker appends at offset"
+TRUNCATES: Final = "recovery truncates"
+
+
+def without_loss(message: str) -> str:
+    """Return the message of a problem without the loss that `describe_loss` added.
+
+    >>> without_loss("CRC mismatch; recovery truncates offsets 3 to 5")
+    'CRC mismatch'
+    """
+    for added in (OVERWRITES, TRUNCATES):
+        message = message.partition(f"; {added}")[0]
+    return message
+
+
 def describe_loss(
     problem: Problem,
     *,
@@ -113,9 +128,9 @@ def describe_loss(
     if segments:
         lost += f", and {_number(segments, 'whole segment')} after this one"
     if problem.recovery == Recovery.OVERWRITE:
-        text = f"a broker appends at offset {first} and overwrites {lost}{remedy}"
+        text = f"{OVERWRITES} {first} and overwrites {lost}{remedy}"
     else:
-        text = f"recovery truncates {lost}"
+        text = f"{TRUNCATES} {lost}"
     if is_metadata:
         text += (
             "; partitions of topics that were created in them become unknown, and are "
