@@ -293,7 +293,7 @@ class RepairBackup:
             ],
             "actions": [action.as_dict() for action in self.actions],
         }
-        text = json.dumps(values, indent=1, ensure_ascii=False)
+        text = json.dumps(values, ensure_ascii=False)
         self._disk.replace(self.directory / MANIFEST, text.encode())
 
     def _remove_marker(self) -> None:

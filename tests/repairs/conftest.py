@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import golden_data
+
 MEMORY = Path("/dev/shm")
 
 
@@ -14,6 +16,8 @@ def memory(monkeypatch, tmp_path):
     if not MEMORY.is_dir():
         yield tmp_path
         return
+    for name in golden_data.SETS:
+        golden_data.logs(name)  # unpacked before, as the directory is removed
     with tempfile.TemporaryDirectory(dir=MEMORY) as place:
         monkeypatch.setattr(tempfile, "tempdir", place)
         inside = Path(place, "place")
