@@ -127,6 +127,8 @@ def _summary(report: RepairReport) -> Iterator[str]:
     """Yield the lines after a table."""
     for problem in report.unrepaired:
         yield f"no repair: {problem.path}: {problem.cause}: {problem.message}"
+    for failure in report.failures:
+        yield f"an attempt failed: {failure}"
     if report.backup is not None:
         yield f"originals: {report.backup}"
     yield str(report)

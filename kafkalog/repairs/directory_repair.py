@@ -130,6 +130,7 @@ class _Plan:
     changes: list[FileChange] = field(default_factory=list)
     losing: list[FileChange] = field(default_factory=list)
     unrepaired: list[Problem] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
 
 
 class DirectoryRepair:
@@ -204,6 +205,7 @@ class DirectoryRepair:
             actions=tuple(self._located(each.action) for each in changes),
             skipped=tuple(self._located(each.action) for each in skipped),
             unrepaired=tuple(plan.unrepaired),
+            failures=tuple(plan.failures),
         )
 
     def _located(self, action: RepairAction) -> RepairAction:
@@ -265,6 +267,7 @@ class DirectoryRepair:
             for problem in result.problems
             if problem.severity == Severity.ERROR
         ]
+        plan.failures += result.failures
         if allow_data_loss or not any(each.loses_data for each in result.changes):
             plan.changes += result.changes
             return result.end_offset

@@ -89,7 +89,12 @@ class LogExcerpt:
         ends = [offset for _, offset in later] or [self.end_offset]
         last = max([*ends, self.end_offset]) - 1
         last_offset = last if last >= first.first_offset else first.last_offset
-        cut = first._replace(end=self.size, last_offset=last_offset, is_tail=True)
+        cut = first._replace(
+            end=self.size,
+            last_offset=last_offset,
+            is_tail=True,
+            is_zeros=first.is_zeros and first.is_tail and not later,
+        )
         kept = [(start, end) for start, end in self.kept if end <= first.position]
         return LogExcerpt(
             self.path, self.base_offset, self.size, kept, [cut], first.first_offset
@@ -133,7 +138,7 @@ def excerpt_of(
                 position,
                 source.size,
                 excerpt.end_offset,
-                None if zeros and most == UNBOUNDED else known,
+                None if zeros else known,
                 is_tail=True,
                 is_zeros=zeros,
             )

@@ -12,7 +12,7 @@ Nothing in the partition's directory is changed.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -34,6 +34,7 @@ from kafkalog.storage.checkpoint_file import LEADER_EPOCHS
 from kafkalog.storage.durable_file import DISK
 from kafkalog.storage.file_names import (
     CLEAN_SHUTDOWN,
+    MAX_OFFSET,
     PARTITION_METADATA,
     PartitionDir,
     SegmentFile,
@@ -208,17 +209,17 @@ def repair_partition(
     at their end.
     """
     best = PartitionResult(problems=damage.problems)
-    failures: list[str] = []
-    plans = _excerpts(damage)
+    failures = []
+    skipping = _skipping(damage)
+    ways: Iterator[list[LogExcerpt]] = _ways(damage, skipping)
     if not allow_data_loss:
-        safe = [each for each in plans[0] if not each.loses_data]
-        plans = [safe]
-    for number, excerpts in enumerate(plans):
+        ways = iter([[each for each in skipping if not each.loses_data]])
+    for number, excerpts in enumerate(ways):
         attempt = _Attempt(damage, place / str(number), excerpts)
         result = attempt.result()
-        if result is None:
-            failures += [attempt.failure] if attempt.failure else []
-        elif result.order < best.order:
+        if attempt.failure is not None:
+            failures.append(attempt.failure)
+        elif result is not None and result.order < best.order:
             best = result
         if not best.errors:
             break
@@ -226,11 +227,10 @@ def repair_partition(
     return best
 
 
-def _excerpts(damage: PartitionDamage) -> list[list[LogExcerpt]]:
-    """Return the ways to leave out damage: to skip it, and to cut the log there."""
-    logs, damaged = damage.logs, damage.damaged_logs()
-    skipping = []
-    for base, problems in sorted(damaged.items()):
+def _skipping(damage: PartitionDamage) -> list[LogExcerpt]:
+    """Return the valid parts of the damaged segments, in order."""
+    logs, skipping = damage.logs, []
+    for base, problems in sorted(damage.damaged_logs().items()):
         most = min((other - 1 for other in logs if other > base), default=UNBOUNDED)
         path = damage.directory / file_name(base, "log")
         positions = [
@@ -241,10 +241,25 @@ def _excerpts(damage: PartitionDamage) -> list[list[LogExcerpt]]:
         excerpt = excerpt_of(path, base, most, positions)
         if excerpt.lost:
             skipping.append(excerpt)
-    if not skipping:
-        return [[]]
-    first = skipping[0]
-    later = [base for base in logs if base > first.base_offset]
+    return skipping
+
+
+def _ways(
+    damage: PartitionDamage, skipping: list[LogExcerpt]
+) -> Iterator[list[LogExcerpt]]:
+    """Yield the ways to leave out damage: to skip it, and to cut the log there.
+
+    A gap in the cluster's metadata would make it inconsistent: it is only cut.
+    """
+    if not skipping or damage.directory.name != METADATA_PARTITION:
+        yield skipping
+    if skipping:
+        yield _cutting(damage, skipping[0])
+
+
+def _cutting(damage: PartitionDamage, first: LogExcerpt) -> list[LogExcerpt]:
+    """Return what is left if the log is cut where a segment first loses bytes."""
+    later = [base for base in damage.logs if base > first.base_offset]
     ends = [(base, _end_of(damage, base)) for base in later]
     cutting = [first.up_to_first_loss(ends)]
     for base, end in ends:
@@ -252,9 +267,7 @@ def _excerpts(damage: PartitionDamage) -> list[list[LogExcerpt]]:
         size = path.stat().st_size
         lost = LostBytes(0, size, base, end - 1 if end > base else None, is_tail=True)
         cutting.append(LogExcerpt(path, base, size, [], [lost], base, True))
-    if damage.directory.name == METADATA_PARTITION:
-        return [cutting]  # a gap in the cluster's metadata leaves it inconsistent
-    return [skipping, cutting]
+    return cutting
 
 
 def _end_of(damage: PartitionDamage, base: int) -> int:
@@ -274,6 +287,8 @@ class _Attempt:
         self._excerpts = {each.base_offset: each for each in excerpts}
         self._files = damage.damaged_files()
         self._names = damage.file_names
+        losing = [each.base_offset for each in excerpts if each.loses_data]
+        self._first_loss = min(losing, default=MAX_OFFSET)
         self._dropped = {each.base_offset for each in excerpts if each.is_dropped}
         self._bases = [base for base in damage.logs if base not in self._dropped]
 
@@ -354,13 +369,11 @@ class _Attempt:
         for base in bases:
             if base in self._bases or base in self._dropped:
                 left_out.update(file_name(base, kind) for kind in INDEXES)
-        if self._excerpts:
-            first = min(self._excerpts)
-            left_out.update(
-                file
-                for file, name in self._names.items()
-                if name.kind == "snapshot" and name.base_offset > first
-            )
+        left_out.update(
+            file
+            for file, name in self._names.items()
+            if name.kind == "snapshot" and name.base_offset > self._first_loss
+        )
         left_out.update(file for file, name in self._names.items() if name.suffix)
         return left_out
 
@@ -421,13 +434,12 @@ class _Attempt:
             found = set(self._names)
             if (self._damage.directory.parent / CLEAN_SHUTDOWN).exists():
                 found.update(path.name for path in rehearsal.copy.glob("*.snapshot"))
-            first = min(self._excerpts)
             for file in found:
                 name = parse_file_name(file)
                 if (
                     name is not None
                     and (name.kind, name.suffix) == ("snapshot", None)
-                    and name.base_offset > first
+                    and name.base_offset > self._first_loss
                 ):
                     wanted.setdefault(file, reason)
             wanted.setdefault(LEADER_EPOCHS, reason)

@@ -109,6 +109,8 @@ class RepairReport:
         The errors that no change repairs.
     skipped : tuple of RepairAction
         The changes that were not made because they lose data.
+    failures : tuple of str
+        The errors of attempts to repair a partition.
     backup : str or None
         The directory with the originals.
 
@@ -123,6 +125,7 @@ class RepairReport:
     actions: tuple[RepairAction, ...] = ()
     unrepaired: tuple[Problem, ...] = ()
     skipped: tuple[RepairAction, ...] = ()
+    failures: tuple[str, ...] = ()
     backup: str | None = None
 
     @property
@@ -156,6 +159,7 @@ class RepairReport:
             "actions": [action.as_dict() for action in self.actions],
             "skipped": [action.as_dict() for action in self.skipped],
             "unrepaired": [problem.as_dict() for problem in self.unrepaired],
+            "failures": list(self.failures),
             "backup": self.backup,
         }
 
