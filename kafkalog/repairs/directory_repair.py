@@ -232,7 +232,7 @@ class DirectoryRepair:
                 directory=directory,
                 name=name,
                 problems=problems,
-                offsets=_offsets_of(name, checkpoints),
+                offsets=_offsets_of(name, checkpoints, report),
                 config=settings.of("" if name is None else name.topic).config,
             )
             end = self._add(plan, damage, place / str(number), allow_data_loss)
@@ -301,18 +301,11 @@ class DirectoryRepair:
             dict(checkpoints[file]),
             [f"{each.cause}: {each.message}" for each in problems],
         )
-        for problem in problems:
-            if problem.cause != Cause.LOG_END:
-                continue
-            partition = problem.message.partition(":")[0]
-            name = parse_partition_dir(partition)
-            if name is None or problem.offset is None:
-                continue
-            key = name.topic, name.partition
+        for key, end in _past_end(report, file).items():
             if file == LOG_STARTS:
                 offsets.pop(key, None)
             elif key in offsets:
-                offsets[key] = problem.offset
+                offsets[key] = end
         for key, end in ends.items():
             if offsets.get(key, 0) > end:
                 offsets[key] = end
@@ -339,14 +332,28 @@ def _read_checkpoints(root: Path) -> dict[str, Offsets]:
 
 
 def _offsets_of(
-    name: PartitionDir | None, checkpoints: dict[str, Offsets]
+    name: PartitionDir | None, checkpoints: dict[str, Offsets], report: Report
 ) -> CheckpointedOffsets:
+    """Return the offsets of a partition; a log start offset past the end is ignored."""
     if name is None:
         return CheckpointedOffsets(clean=True)
     key = name.topic, name.partition
+    is_ignored = key in _past_end(report, LOG_STARTS)
     return CheckpointedOffsets(
         clean=True,
-        log_start_offset=checkpoints[LOG_STARTS].get(key, 0),
+        log_start_offset=0 if is_ignored else checkpoints[LOG_STARTS].get(key, 0),
         recovery_point=checkpoints[RECOVERY_POINTS].get(key, 0),
         cleaned_to=checkpoints[CLEANED_TO].get(key),
     )
+
+
+def _past_end(report: Report, file: str) -> Offsets:
+    """Return the log ends of the partitions whose offset in a checkpoint is another."""
+    ends: Offsets = {}
+    for problem in report.problems:
+        name = parse_partition_dir(problem.message.partition(":")[0])
+        if (problem.path, problem.cause) != (file, Cause.LOG_END) or name is None:
+            continue
+        if problem.offset is not None:
+            ends[name.topic, name.partition] = problem.offset
+    return ends

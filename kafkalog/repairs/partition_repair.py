@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -172,6 +172,9 @@ class PartitionDamage:
                 problem.recovery in BY_BROKER or problem.cause == Cause.VERSION
             )
             is_mended |= problem.cause in KEPT_BACK
+            if problem.cause == Cause.LEADER_EPOCH and problem.last_offset is not None:
+                # Several batches agree on epochs that the checkpoint does not have.
+                found.setdefault(LEADER_EPOCHS, problem)
             if is_leftover or (is_sidecar and not is_mended):
                 found.setdefault(problem.path, problem)
         return found
@@ -314,12 +317,14 @@ class _Attempt:
         try:
             with rehearse(
                 damage.directory,
-                damage.offsets,
+                self._offsets(),
                 damage.config,
                 damage.broker,
                 self._prepare,
             ) as rehearsal:
-                if self._is_cut_further(rehearsal, damaged):
+                report = rehearsal.report
+                cut = {each.base_offset for each in report.recovered if each.bytes_cut}
+                if cut - damaged or report.dropped or report.split:
                     return None
                 rehearsal.log.close()
                 end = rehearsal.log.log_end_offset
@@ -334,6 +339,13 @@ class _Attempt:
             end_offset=end,
         )
 
+    def _offsets(self) -> CheckpointedOffsets:
+        """Return the checkpointed offsets, none after the end of a log that is cut."""
+        offsets, last = self._damage.offsets, self._excerpts.get(self._bases[-1])
+        if last is None or last.end_offset >= offsets.log_start_offset:
+            return offsets
+        return replace(offsets, log_start_offset=last.end_offset)
+
     def _prepare(self, copy: Path, disk: RehearsalDisk) -> None:
         """Remove from the stand-ins what is damaged, so that loading rebuilds it."""
         for base, excerpt in self._excerpts.items():
@@ -342,6 +354,9 @@ class _Attempt:
             if base not in self._dropped:
                 excerpt.write(self._place / log.name, DISK)
                 shutil.copyfile(self._place / log.name, log)
+        for file, position in self._tails().items():
+            with disk.open(copy / file) as log_file:
+                log_file.truncate(position)
         for file in self._left_out():
             disk.remove_if_there(copy / file)
 
@@ -377,24 +392,17 @@ class _Attempt:
         left_out.update(file for file, name in self._names.items() if name.suffix)
         return left_out
 
-    def _is_cut_further(self, rehearsal: LogRehearsal, damaged: set[int]) -> bool:
-        """Return whether loading has cut more of the logs than was left out.
-
-        Bytes after the last entry may be cut there: the log itself keeps them.
-        """
-        report = rehearsal.report
-        tails = {
-            (problem.path, problem.position)
+    def _tails(self) -> dict[str, int]:
+        """Return where the entries of segments end that have other bytes after them."""
+        return {
+            problem.path: problem.position
             for problem in self._damage.problems
             if problem.cause in TAILS
+            and problem.position is not None
+            and (name := self._names.get(problem.path)) is not None
+            and (name.kind, name.suffix) == ("log", None)
+            and name.base_offset not in self._excerpts
         }
-        cut = any(
-            segment.bytes_cut
-            and segment.base_offset not in damaged
-            and (file_name(segment.base_offset, "log"), segment.bytes_read) not in tails
-            for segment in report.recovered
-        )
-        return cut or bool(report.dropped or report.split)
 
     def _changes(self, rehearsal: LogRehearsal) -> list[FileChange]:
         """Return the files that differ, and keep their new content."""
