@@ -175,7 +175,7 @@ class BatchFilter:
     def filter(self, window: Window) -> Filtered | None:
         """Return the batches of a chunk that are kept; None if there are none."""
         rows, data, origin = window
-        chunk = _Chunk(rows, data, origin, self._decide(window))
+        chunk = FilteredChunk(rows, data, origin, self._decide(window))
         decision = chunk.decision
         superseded = decision.is_read & self._are_superseded(rows)
         counts = np.where(superseded, rows["count"], 0)
@@ -221,10 +221,10 @@ class BatchFilter:
         result &= last <= self.offsets.latest_offset
         return result
 
-    def _filter_records(self, chunk: _Chunk, views: RecordViews) -> None:
+    def _filter_records(self, chunk: FilteredChunk, views: RecordViews) -> None:
         """Decide which records of some batches are kept, and the batches' outcome."""
         rows, counts, records = views.rows, views.counts, views.records
-        numbers = np.searchsorted(chunk.rows["position"], rows["position"])
+        numbers = chunk.numbers_of(rows)
         fates, kept, tombstones = decide_records(
             records,
             counts,
@@ -242,22 +242,10 @@ class BatchFilter:
         has_horizon = have_flag(rows, DELETE_HORIZON_FLAG)
         needs_horizon = (tombstones > 0) & ~has_horizon
         needs_horizon |= chunk.decision.needs_horizon[numbers] & ~has_horizon
-        copied = (kept == counts) & (rows["magic"] == 2) & ~needs_horizon
-        outcome = np.where(copied, COPY, REWRITE)
-        is_kept_empty = chunk.decision.is_kept_empty[numbers]
-        outcome = np.where(kept > 0, outcome, np.where(is_kept_empty, EMPTY, DROP))
-        chunk.outcome[numbers] = outcome
-        rewritten = outcome == REWRITE
-        if rewritten.any():
-            chosen = np.flatnonzero((fates >= 0) & np.repeat(rewritten, counts))
-            horizon = np.where(has_horizon, rows["base_timestamp"], NO_TIMESTAMP)
-            horizon[needs_horizon] = self._new_horizon()
-            chunk.rewrite(
-                _select(views, chosen),
-                rows[rewritten],
-                kept[rewritten],
-                horizon[rewritten],
-            )
+        horizon = np.where(has_horizon, rows["base_timestamp"], NO_TIMESTAMP)
+        horizon[needs_horizon] = self._new_horizon()
+        can_be_copied = (rows["magic"] == 2) & ~needs_horizon
+        chunk.keep(views, fates >= 0, kept, can_be_copied, horizon)
 
     def _new_horizon(self) -> int:
         """Return the delete horizon for a batch without one.
@@ -277,7 +265,7 @@ class BatchFilter:
         return protects
 
 
-class _Chunk:
+class FilteredChunk:
     """The batches of a chunk, the outcome of each, and the bytes of rewritten ones."""
 
     def __init__(
@@ -296,7 +284,40 @@ class _Chunk:
         self._rewritten: list[Bytes] = []
         self._max_offset = -1
 
-    def rewrite(
+    def numbers_of(self, rows: BatchHeaders) -> npt.NDArray[np.intp]:
+        """Return the numbers of some of the chunk's batches."""
+        return np.searchsorted(self.rows["position"], rows["position"])
+
+    def keep(
+        self,
+        views: RecordViews,
+        is_kept: Bools,
+        kept: Int64s,
+        can_be_copied: Bools,
+        horizon: Int64s,
+    ) -> None:
+        """Set the outcome of batches by which of their records are kept.
+
+        `kept` is the number of records of each batch that are. Without any, the batch
+        is emptied or dropped. With all, it is copied if it can be. `horizon` is the
+        delete horizon of a batch that is rewritten, negative for none.
+        """
+        numbers, counts = self.numbers_of(views.rows), views.counts
+        outcome = np.where((kept == counts) & can_be_copied, COPY, REWRITE)
+        is_kept_empty = self.decision.is_kept_empty[numbers]
+        outcome = np.where(kept > 0, outcome, np.where(is_kept_empty, EMPTY, DROP))
+        self.outcome[numbers] = outcome
+        rewritten = outcome == REWRITE
+        if rewritten.any():
+            chosen = np.flatnonzero(is_kept & np.repeat(rewritten, counts))
+            self._rewrite(
+                _select(views, chosen),
+                self.rows[numbers[rewritten]],
+                kept[rewritten],
+                horizon[rewritten],
+            )
+
+    def _rewrite(
         self,
         views: RecordViews,
         rows: BatchHeaders,
