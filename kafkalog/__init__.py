@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from kafkalog.cleaner.segment_keeping import why
     from kafkalog.config.broker_config import BrokerConfig
     from kafkalog.config.log_config import LogConfig
+    from kafkalog.copies.log_restore import restore
+    from kafkalog.copies.restore_report import RestoreReport
     from kafkalog.decoding.record_batch import Record, RecordBatch
     from kafkalog.encoding.batch_builder import RecordBatchBuilder, encode_batches
     from kafkalog.errors import *  # noqa: F403
@@ -112,6 +114,7 @@ __all__ = [
     "RepairAction",
     "RepairReport",
     "Report",
+    "RestoreReport",
     "Scan",
     "Split",
     "StatsReport",
@@ -134,6 +137,7 @@ __all__ = [
     "read_properties",
     "repair",
     "replicate",
+    "restore",
     "scan",
     "scan_indexes",
     "splits",
@@ -164,6 +168,7 @@ _MODULES: Final = {
     "RepairAction": "repairs.repair_report",
     "RepairReport": "repairs.repair_report",
     "Report": "verification.verification_report",
+    "RestoreReport": "copies.restore_report",
     "Scan": "query.scan",
     "Split": "query.splits",
     "StatsReport": "export.stats_report",
@@ -186,6 +191,7 @@ _MODULES: Final = {
     "read_properties": "storage.properties_file",
     "repair": "repairs.directory_repair",
     "replicate": "manager.replication",
+    "restore": "copies.log_restore",
     "scan": "query.scan",
     "scan_indexes": "query.index_scan",
     "scan_offset_indexes": "query.index_scan",

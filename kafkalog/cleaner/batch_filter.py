@@ -235,7 +235,9 @@ class BatchFilter:
         )
         if self.observer is not None:
             for fate in REMOVING:
-                chunk.removed_records[numbers, -fate - 1] = _sums(fates == fate, counts)
+                chunk.removed_records[numbers, -fate - 1] = sums_of_batches(
+                    fates == fate, counts
+                )
         self.counts.messages_read += len(fates)
         self.counts.messages_written += int(kept.sum())
         self.counts.invalid_messages += int((fates == Fate.WITHOUT_KEY).sum())
@@ -469,7 +471,7 @@ def _headers_of(rows: BatchHeaders) -> BatchHeaders:
     return new
 
 
-def _sums(values: Bools, counts: Int64s) -> Int64s:
+def sums_of_batches(values: Bools, counts: Int64s) -> Int64s:
     """Return the number of true values of each batch, which has `counts` values."""
     totals = np.concatenate(([0], np.cumsum(values)))
     ends = np.cumsum(counts)

@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "compact": "Keep the last record of each key, or print what that leaves.",
     "whatif": "Print what retention and compaction would remove.",
     "why": "Print which rules keep a segment.",
+    "restore": "Make a log directory for a broker from a backup.",
     "preflight": "Print what a broker's start would do.",
     "repair": "Repair damaged files, or print how; undo a repair.",
     "groups": "Print the committed offsets of consumer groups.",

@@ -63,7 +63,7 @@ REASONS: Final[dict[int, str]] = {
 }
 """The reason of an error, by the status that a kernel returns."""
 
-_PARTITION_LEADER_EPOCH: Final = slice(12, 16)
+PARTITION_LEADER_EPOCH: Final = slice(12, 16)
 _LAST_OFFSET_DELTA: Final = slice(23, 27)
 _MESSAGE_ATTRIBUTES: Final = 17
 _BATCH_ATTRIBUTES: Final = 22  # the low byte: no bit of the high one is in use
@@ -167,7 +167,7 @@ def attributes_field(batch: Bytes) -> int:
 
 def epoch_field(batch: Bytes) -> int:
     """Return the partition leader epoch of a batch of magic 2."""
-    return _signed(batch[_PARTITION_LEADER_EPOCH])
+    return _signed(batch[PARTITION_LEADER_EPOCH])
 
 
 def delta_field(batch: Bytes) -> int:

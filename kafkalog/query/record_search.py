@@ -164,18 +164,18 @@ def _decoded(
 def _matches(views: RecordViews, bounds: Bounds, condition: Condition) -> Numbers:
     """Return the numbers of the records within bounds that meet the condition."""
     records = views.records
-    matches = np.flatnonzero(_within(views, bounds))
+    matches = np.flatnonzero(are_within(views, bounds))
     for name, pattern in (("key", condition.key), ("value", condition.value)):
         if pattern is not None:
             starts, lengths = records[f"{name}_start"], records[f"{name}_length"]
             places = starts[matches], lengths[matches]
             matches = matches[_contains(pattern, views.data, *places)]
     if condition.headers and len(matches):
-        matches = _with_headers(condition.headers, views, matches)
+        matches = with_headers(condition.headers, views, matches)
     return matches
 
 
-def _within(views: RecordViews, bounds: Bounds) -> Bools:
+def are_within(views: RecordViews, bounds: Bounds) -> Bools:
     """Return which records are within bounds; those without a timestamp never are."""
     first, last, earliest, latest = bounds.as_array().tolist()
     offset, time = views.records["offset"], views.records["timestamp"]
@@ -203,7 +203,7 @@ def _contains(
     )
 
 
-def _with_headers(
+def with_headers(
     conditions: tuple[tuple[bytes, Pattern | None], ...],
     views: RecordViews,
     matches: Numbers,

@@ -1,0 +1,365 @@
+"""``kafkalog restore``: make a log directory for a broker from a backup."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import runpy
+import sys
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from kafkalog.cli import command_output, exits, terminal
+from kafkalog.cli.command_options import (
+    BOUNDS,
+    Function,
+    LocalPath,
+    SourcePath,
+    examples,
+    format_options,
+)
+from kafkalog.cli.command_output import TableField
+from kafkalog.cli.exits import Exit, Refused
+from kafkalog.cli.terminal import progress_bar
+
+if TYPE_CHECKING:
+    from kafkalog.copies.record_selection import Predicate
+    from kafkalog.copies.restore_report import RestoreReport
+
+FIELDS: Final = (
+    TableField("topic", "topic"),
+    TableField("partition", "partition", right=True),
+    TableField("topic_id", "topic id"),
+    TableField("log_start_offset", "log start", right=True),
+    TableField("log_end_offset", "log end", right=True),
+    TableField("records", "records", right=True),
+    TableField("excluded_records", "excluded", right=True),
+    TableField("open_transactions", "open transactions", right=True),
+)
+BASE64: Final = "base64:"
+PROVED: Final = (
+    "include",
+    "exclude",
+    "start_offset",
+    "end_offset",
+    "exclude_producer_ids",
+    "headers",
+    "exclude_headers",
+    "where",
+)
+"""Options by which a directory can be searched for what should not be in it."""
+
+
+def read_key(text: str) -> list[bytes]:
+    r"""Read a key, base64:TEXT, or @FILE with a key on each line.
+
+    >>> read_key("ann"), read_key("base64:AAE=")
+    ([b'ann'], [b'\x00\x01'])
+    """
+    if text.startswith("@"):
+        lines = Path(text[1:]).read_text("utf-8").splitlines()
+        return [_decoded(line) for line in lines if line]
+    return [_decoded(text)]
+
+
+def _decoded(text: str) -> bytes:
+    if not text.startswith(BASE64):
+        return text.encode("utf-8", "surrogateescape")
+    try:
+        return base64.b64decode(text.removeprefix(BASE64), validate=True)
+    except (binascii.Error, ValueError):
+        raise click.BadParameter(f"{text!r} is not base64") from None
+
+
+def read_header(text: str) -> tuple[bytes, bytes | None]:
+    """Read NAME, or NAME=VALUE.
+
+    >>> read_header("user=ann"), read_header("user")
+    ((b'user', b'ann'), (b'user', None))
+    """
+    name, equals, value = text.partition("=")
+    key = name.encode("utf-8", "surrogateescape")
+    return key, _decoded(value) if equals else None
+
+
+def read_predicate(text: str) -> Predicate:
+    """Read FILE:FUNCTION, and run the file."""
+    path, colon, name = text.rpartition(":")
+    if not colon:
+        raise click.BadParameter(f"{text!r}, expected FILE:FUNCTION")
+    found = runpy.run_path(path).get(name)
+    if not callable(found):
+        raise click.BadParameter(f"no function {name!r} in {path}")
+    function: Predicate = found
+    return function
+
+
+def _options(*options: Any) -> Callable[[Function], Function]:
+    def with_options(function: Function) -> Function:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return with_options
+
+
+TARGET: Final = _options(
+    click.option(
+        "--target",
+        type=LocalPath(),
+        metavar="LOGDIR",
+        help="A log directory of the broker that the copy is for: its cluster, node "
+        "and directory id, and the topic ids in its metadata.",
+    ),
+    click.option("--cluster-id", help="The cluster id of the copy."),
+    click.option("--node-id", type=click.IntRange(min=0), help="The broker's node.id."),
+    click.option("--directory-id", help="The directory id; default: a new one."),
+    click.option(
+        "--topic-ids",
+        type=LocalPath(),
+        metavar="FILE",
+        help="The topic ids of the target cluster: CSV of topic and id, JSON, the "
+        "output of kafka-topics.sh --describe, or a log directory with the cluster's "
+        "metadata.",
+    ),
+    click.option(
+        "--leader-epoch",
+        type=click.IntRange(min=0),
+        help="Leader epoch for all batches; default: 0 for another cluster, otherwise "
+        "each keeps its own.",
+    ),
+)
+KEY_HELP: Final = "a text, base64:TEXT, or @FILE with one a line; may be repeated."
+RECORDS: Final = _options(
+    click.option(
+        "--include",
+        multiple=True,
+        metavar="TOPIC",
+        help="Topic to copy, or a glob pattern; may be repeated. Default: all but "
+        "internal topics.",
+    ),
+    click.option(
+        "--exclude",
+        multiple=True,
+        metavar="TOPIC",
+        help="Topic not to copy, or a glob pattern; may be repeated.",
+    ),
+    *BOUNDS,
+    click.option(
+        "--key",
+        "keys",
+        multiple=True,
+        type=read_key,
+        metavar="KEY",
+        help=f"Copy only records with this key: {KEY_HELP}",
+    ),
+    click.option(
+        "--exclude-key",
+        "exclude_keys",
+        multiple=True,
+        type=read_key,
+        metavar="KEY",
+        help=f"Do not copy records with this key: {KEY_HELP}",
+    ),
+    click.option(
+        "--producer-id",
+        "producer_ids",
+        multiple=True,
+        type=click.IntRange(min=-1),
+        help="Copy only records of this producer; may be repeated.",
+    ),
+    click.option(
+        "--exclude-producer-id",
+        "exclude_producer_ids",
+        multiple=True,
+        type=click.IntRange(min=-1),
+        help="Do not copy records of this producer; may be repeated.",
+    ),
+    click.option(
+        "--header",
+        "headers",
+        multiple=True,
+        type=read_header,
+        metavar="NAME[=VALUE]",
+        help="Copy only records with this header; may be repeated, to match all.",
+    ),
+    click.option(
+        "--exclude-header",
+        "exclude_headers",
+        multiple=True,
+        type=read_header,
+        metavar="NAME[=VALUE]",
+        help="Do not copy records with this header; may be repeated.",
+    ),
+    click.option(
+        "--where",
+        type=read_predicate,
+        metavar="FILE:FUNCTION",
+        help="A Python file, which is run, and its function that returns for each "
+        "chunk of records which of them to copy.",
+    ),
+)
+
+
+@click.command(
+    "restore",
+    epilog=examples(
+        "kafkalog restore /backup/kafka /var/lib/kafka/restored --target "
+        "/var/lib/kafka/data",
+        "kafkalog restore /backup/kafka /tmp/copy --exclude-key user-17 --prove",
+        "kafkalog restore /backup/kafka /tmp/copy --include 'orders.*' --dry-run",
+    ),
+)
+@click.argument("paths", metavar="SRC... DST", nargs=-1, type=SourcePath())
+@TARGET
+@RECORDS
+@click.option(
+    "--groups",
+    metavar="FILE",
+    help="Carry over the committed offsets of consumer groups: to a file for "
+    "kafka-consumer-groups.sh --reset-offsets --from-file (CSV, or JSON if its name "
+    "ends with .json), or with 'internal' into the copy's __consumer_offsets.",
+)
+@click.option(
+    "--offsets-partitions",
+    type=click.IntRange(min=1),
+    default=50,
+    show_default=True,
+    help="Partitions of __consumer_offsets in the target cluster.",
+)
+@click.option(
+    "--on-corruption",
+    type=click.Choice(["raise", "skip"]),
+    default="raise",
+    show_default=True,
+    help="At corrupt data, copy nothing, or skip it; the exit code is 1 either way.",
+)
+@click.option("--dry-run", is_flag=True, help="Write nothing; print the report.")
+@click.option(
+    "--prove",
+    is_flag=True,
+    help="Search the copy for records that should not be in it. With DST alone, search "
+    "that directory and write nothing.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print no progress.")
+@format_options
+def command(
+    paths: tuple[Any, ...],
+    dry_run: bool,
+    prove: bool,
+    quiet: bool,
+    form: str | None,
+    no_color: bool,
+    keys: tuple[list[bytes], ...],
+    exclude_keys: tuple[list[bytes], ...],
+    producer_ids: tuple[int, ...],
+    start_timestamp: int | datetime | None,
+    end_timestamp: int | datetime | None,
+    **options: Any,
+) -> None:
+    """Make a log directory for a broker, with some or all records of SRC.
+
+    SRC is a log directory, that of a partition, or several of them; DST is the log
+    directory to write, which must not exist, or be empty. Records keep their offsets. A
+    record that is not copied leaves its offset, as compaction does. Only batches with
+    such records are written anew. Internal topics are copied only if a pattern of
+    --include that begins with __ matches.
+
+    For another cluster, create its topics first, stop the broker, and pass its log
+    directory as --target; or pass --cluster-id, --node-id and --topic-ids. The broker
+    then starts on DST in place of its log directory.
+
+    DST gets its name when it is complete. A row is for a partition; JSON has the report
+    with the SHA-256 of each file. The exit code is 1 if SRC is corrupt, or if --prove
+    finds anything, and 4 if DST is not empty or the id of a topic is missing.
+    """
+    filters: dict[str, Any] = {
+        "keys": [key for some in keys for key in some] if keys else None,
+        "exclude_keys": [key for some in exclude_keys for key in some],
+        "producer_ids": producer_ids or None,
+        "start_timestamp": start_timestamp,
+        "end_timestamp": end_timestamp,
+    }
+    if prove and len(paths) == 1:
+        _prove_alone(paths[0], filters, options, form)
+        return
+    if len(paths) < 2:
+        raise click.UsageError("expected SRC and DST, or --prove with one directory")
+    from kafkalog.copies.log_restore import restore
+    from kafkalog.errors import LogLockedError, LogStateError
+
+    *sources, destination = paths
+    with progress_bar(Path(str(destination)).name, quiet=quiet) as progress:
+        try:
+            report = restore(
+                sources,
+                destination,
+                dry_run=dry_run,
+                prove=prove,
+                progress=progress,
+                **filters,
+                **options,
+            )
+        except LogLockedError:
+            raise
+        except LogStateError as error:
+            raise Refused(str(error)) from error
+    _show(report, command_output.chosen_format(form), no_color=no_color)
+    for problem in report.problems:
+        exits.print_error(f"skipped: {problem}")
+    if not report.ok:
+        click.get_current_context().exit(Exit.DAMAGE)
+
+
+def _prove_alone(
+    path: Any, filters: dict[str, Any], options: dict[str, Any], form: str | None
+) -> None:
+    """Search a directory for records that the filters exclude."""
+    from kafkalog.copies.log_restore import prove
+
+    report = prove(path, **filters, **{name: options[name] for name in PROVED})
+    _emit(report.as_dict(), command_output.chosen_format(form), str(report))
+    if not report.ok:
+        click.get_current_context().exit(Exit.DAMAGE)
+
+
+def _show(report: RestoreReport, form: str, *, no_color: bool) -> None:
+    """Print the partitions and a summary, or the whole report as JSON."""
+    if form != "table":
+        _emit(report.as_dict(), form, "")
+        return
+    rows = report.as_dict()["partitions"]
+    command_output.print_rows(rows, FIELDS, form, no_color=no_color)
+    for line in _summary(report):
+        command_output.emit(f"{terminal.escape(line)}\n")
+
+
+def _summary(report: RestoreReport) -> Iterator[str]:
+    """Yield the lines after a table."""
+    yield str(report)
+    lost = [offset for offset in report.groups if offset.offset is None]
+    if lost:
+        yield f"committed offsets of partitions that are not copied: {len(lost)}"
+    moved = [
+        each for each in report.groups if each.offset not in (None, each.committed)
+    ]
+    if moved:
+        yield f"committed offsets moved into the copy's offsets: {len(moved)}"
+    if report.cluster_id is None:
+        yield "no meta.properties: the ids of cluster and node are not known"
+    if report.proof is not None:
+        yield f"proof: {report.proof}"
+
+
+def _emit(content: dict[str, Any], form: str, summary: str) -> None:
+    if form == "table":
+        command_output.emit(f"{terminal.escape(summary)}\n")
+        return
+    text = json.dumps(content, ensure_ascii=False)
+    on_terminal = sys.stdout.isatty()
+    command_output.emit(f"{terminal.escape_json(text) if on_terminal else text}\n")

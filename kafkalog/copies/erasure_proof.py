@@ -1,0 +1,269 @@
+"""`prove`: search a log directory for records that should not be in it.
+
+All files with batches are read: those of live partitions, of directories marked
+``-delete``, ``-stray`` and ``-future``, and files marked ``.deleted``, ``.cleaned`` and
+``.swap``. Every record in them is tested, the ones below the log start offset and those
+of aborted transactions included. Bytes that are in no valid batch, such as what lies
+after the end of a log, are searched for the keys themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from kafkalog.copies.record_selection import RecordSelection
+from kafkalog.decoding.batch_decoder import decode
+from kafkalog.decoding.read_policy import SKIPPING, Bounds
+from kafkalog.decoding.workspace import Workspace
+from kafkalog.errors import LocatedError
+from kafkalog.formats.batch_headers import have_flag
+from kafkalog.formats.layout import CONTROL_FLAG, MAX_BATCH_BYTES
+from kafkalog.log.ownership import Name
+from kafkalog.messages.internal_records import INTERNAL_TOPICS
+from kafkalog.query.sources import FILE_ENDINGS
+from kafkalog.segment.file_records import FileRecords, Step
+from kafkalog.storage.file_names import parse_partition_dir
+from kafkalog.storage.location import OpenedSource, open_source
+from kafkalog.storage.log_directory import is_partition, list_partitions
+
+SCHEMA: Final = 1
+SEARCH_BYTES: Final = 4 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A file with records that should not be in it.
+
+    Attributes
+    ----------
+    path : str
+        The file, relative to the searched path.
+    records : int
+        Records that should not be there.
+    first_offset : int or None
+        The offset of the first of them.
+    occurrences : int
+        Occurrences of an excluded key in bytes that are in no valid batch.
+    position : int or None
+        The byte where the first occurrence, or the batch of the first record, is.
+    """
+
+    path: str
+    records: int
+    first_offset: int | None
+    occurrences: int
+    position: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ProofReport:
+    """The result of a search for what should be gone.
+
+    Attributes
+    ----------
+    findings : tuple of Finding
+        The files in which something was found.
+    files, records, bytes : int
+        What was searched.
+    unreadable_bytes : int
+        Bytes in no valid batch. They were searched for excluded keys as they are: a
+        compressed batch that is damaged cannot be searched otherwise.
+    mentions : int
+        Occurrences of excluded keys in the values and headers of other records. They
+        are not findings: a short key may occur anywhere.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    files: int = 0
+    records: int = 0
+    bytes: int = 0
+    unreadable_bytes: int = 0
+    mentions: int = 0
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was found."""
+        return not self.findings
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as it is printed in JSON.
+
+        Examples
+        --------
+        >>> list(ProofReport().as_dict())[:3]
+        ['schema', 'findings', 'files']
+        """
+        return {
+            "schema": SCHEMA,
+            "findings": [asdict(finding) for finding in self.findings],
+            "files": self.files,
+            "records": self.records,
+            "bytes": self.bytes,
+            "unreadable_bytes": self.unreadable_bytes,
+            "mentions": self.mentions,
+        }
+
+    def __str__(self) -> str:
+        found = sum(finding.records for finding in self.findings)
+        found += sum(finding.occurrences for finding in self.findings)
+        return f"{found} found in {self.records} records of {self.files} files"
+
+    def __repr__(self) -> str:
+        return f"<ProofReport: {self}>"
+
+
+SelectionOf = Callable[[Name], tuple[RecordSelection, Bounds]]
+"""Returns the selection, and the bounds of offsets, of a partition's records."""
+
+
+def search(path: Path, selection_of: SelectionOf) -> ProofReport:
+    """Return where a log directory, or a partition's, has records not selected."""
+    search_of = _Search(path, selection_of)
+    for name, file in _files_in(path):
+        search_of.add(name, file)
+    return search_of.report()
+
+
+def _files_in(path: Path) -> Iterator[tuple[Name, Path]]:
+    """Yield each file with batches, and the partition that it is of."""
+    if is_partition(path):
+        parsed = parse_partition_dir(path.absolute().name)
+        name = ("", -1) if parsed is None else (parsed.topic, parsed.partition)
+        directories = [(name, path)]
+    else:
+        directories = [
+            ((each.topic, each.partition), Path(path, each.name))
+            for each, _ in list_partitions(path, marked=True)
+        ]
+    for name, directory in directories:
+        for file in sorted(directory.iterdir()):
+            if file.name.endswith(FILE_ENDINGS) and file.is_file():
+                yield name, file
+
+
+class _Search:
+    """A search of one file after another; it adds up what was found."""
+
+    def __init__(self, root: Path, selection_of: SelectionOf) -> None:
+        self._root = root
+        self._selection_of = selection_of
+        self._workspace = Workspace()
+        self._findings: list[Finding] = []
+        self._files = self._records = self._bytes = 0
+        self._unreadable = self._mentions = 0
+
+    def add(self, name: Name, path: Path) -> None:
+        """Search a file."""
+        if name[0] in INTERNAL_TOPICS:
+            return
+        selection, bounds = self._selection_of(name)
+        self._files += 1
+        found = occurrences = 0
+        offset: int | None = None
+        position: int | None = None
+        with open_source(path, links=False) as source:
+            self._bytes += source.size
+            end = 0
+            for step in _steps(source):
+                first = int(step.rows["position"][0])
+                hits, at = self._search_bytes(source, end, first, selection)
+                occurrences += hits
+                position = at if position is None else position
+                count, place = self._search_records(step, name, selection, bounds)
+                if count and offset is None:
+                    offset, position = place
+                found += count
+                last = step.rows[-1]
+                end = int(last["position"]) + int(last["size_in_bytes"])
+            hits, at = self._search_bytes(source, end, source.size, selection)
+            occurrences += hits
+            position = at if position is None else position
+        if found or occurrences:
+            self._findings.append(
+                Finding(
+                    path=str(path.relative_to(self._root)),
+                    records=found,
+                    first_offset=offset,
+                    occurrences=occurrences,
+                    position=position,
+                )
+            )
+
+    def report(self) -> ProofReport:
+        """Return what was found so far."""
+        return ProofReport(
+            findings=tuple(self._findings),
+            files=self._files,
+            records=self._records,
+            bytes=self._bytes,
+            unreadable_bytes=self._unreadable,
+            mentions=self._mentions,
+        )
+
+    def _search_records(
+        self, step: Step, name: Name, selection: RecordSelection, bounds: Bounds
+    ) -> tuple[int, tuple[int, int]]:
+        """Count records that are not selected; return offset and byte of the first."""
+        rows = step.rows[~have_flag(step.rows, CONTROL_FLAG)]
+        count, first = 0, (-1, -1)
+        for views in decode(
+            step.data,
+            step.origin,
+            rows,
+            bounds=Bounds(),
+            limit=MAX_BATCH_BYTES,
+            workspace=self._workspace,
+        ):
+            if isinstance(views, LocatedError):
+                self._unreadable += 1
+                continue
+            self._records += len(views.records)
+            found = ~selection.select(views, bounds, name)
+            if found.any() and not count:
+                row = int(found.argmax())
+                batch = int(np.searchsorted(np.cumsum(views.counts), row, "right"))
+                offset = int(views.records["offset"][row])
+                first = offset, int(views.rows["position"][batch])
+            count += int(found.sum())
+            self._count_mentions(views.data.tobytes(), selection)
+        return count, first
+
+    def _count_mentions(self, data: bytes, selection: RecordSelection) -> None:
+        self._mentions += sum(map(data.count, selection.excluded_keys - {b""}))
+
+    def _search_bytes(
+        self, source: OpenedSource, start: int, end: int, selection: RecordSelection
+    ) -> tuple[int, int | None]:
+        """Count the excluded keys in bytes, a part at a time; parts overlap."""
+        keys = selection.excluded_keys - {b""}
+        self._unreadable += end - start
+        longest = max(map(len, keys), default=0)
+        count, first = 0, None
+        for at in range(start, end if keys else start, SEARCH_BYTES):
+            length = min(SEARCH_BYTES + longest - 1, end - at)
+            data = source.read(at, length).tobytes()
+            for key in keys:
+                place = data.find(key)
+                while 0 <= place < SEARCH_BYTES:
+                    count += 1
+                    first = at + place if first is None else min(first, at + place)
+                    place = data.find(key, place + 1)
+        return count, first
+
+
+def _steps(source: OpenedSource) -> Iterator[Step]:
+    """Yield the valid batches of a file, in runs without bytes between them."""
+    for step in FileRecords(source=source, policy=SKIPPING):
+        if not isinstance(step, Step):
+            continue
+        rows = step.rows
+        ends = rows["position"] + rows["size_in_bytes"]
+        breaks = np.flatnonzero(rows["position"][1:] != ends[:-1]) + 1
+        for run in np.split(rows, breaks):
+            if len(run):
+                yield Step(step.data, step.origin, run, step.before)

@@ -1,0 +1,183 @@
+"""The records of a copy: which records of a log are selected, one by one.
+
+A record has to meet every condition. Conditions are on its offset and timestamp, its
+key, its producer, its headers, and what a caller's function returns for it. Control
+records are always selected, as the records of transactions depend on them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog.decoding.batch_decoder import RecordViews
+from kafkalog.decoding.decoded_columns import ColumnBuffers
+from kafkalog.decoding.read_policy import Bounds
+from kafkalog.errors import LogArgumentError
+from kafkalog.formats.batch_headers import BatchHeaders
+from kafkalog.log.ownership import Name
+from kafkalog.query.record_search import are_within, with_headers
+from kafkalog.query.records import Origin, Records, ViewColumn, make_views
+
+Bools = npt.NDArray[np.bool_]
+Predicate: TypeAlias = "Callable[[Records[ViewColumn]], npt.ArrayLike]"
+"""Returns which records of a chunk are selected, as an array of bools."""
+
+COLUMNS: Final = (
+    "topic",
+    "partition",
+    "offset",
+    "timestamp",
+    "timestamp_type",
+    "key",
+    "value",
+    "headers",
+    "leader_epoch",
+    "producer_id",
+    "producer_epoch",
+    "sequence",
+    "is_transactional",
+)
+"""The columns that a predicate can read."""
+
+ANY_TIME: Final = Bounds()
+HeaderCondition = tuple[bytes, bytes | None]
+"""The key of a header and its value; None for any value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordSelection:
+    """Conditions on the records of a copy, apart from their offsets.
+
+    `keys` and `producer_ids` are those of the selected records, None for all; records
+    with one of the excluded ones are not selected. Each of `headers` has to be in a
+    record, and none of `excluded_headers`. `timed` are bounds on timestamps.
+    """
+
+    keys: frozenset[bytes] | None = None
+    excluded_keys: frozenset[bytes] = frozenset()
+    producer_ids: frozenset[int] | None = None
+    excluded_producer_ids: frozenset[int] = frozenset()
+    headers: tuple[HeaderCondition, ...] = ()
+    excluded_headers: tuple[HeaderCondition, ...] = ()
+    timed: Bounds = ANY_TIME
+    where: Predicate | None = None
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether every record is selected."""
+        return self == RecordSelection()
+
+    @property
+    def needs_records(self) -> bool:
+        """Whether records have to be read, as headers of batches do not suffice."""
+        return self.timed.timed or not (
+            self.keys is None
+            and not self.excluded_keys
+            and not self.headers
+            and not self.excluded_headers
+            and self.where is None
+        )
+
+    def may_have(self, rows: BatchHeaders) -> Bools:
+        """Return which batches are of a producer whose records may be selected."""
+        producers = rows["producer_id"]
+        selected = np.ones(len(rows), np.bool_)
+        if self.producer_ids is not None:
+            selected &= np.isin(producers, list(self.producer_ids))
+        if self.excluded_producer_ids:
+            selected &= ~np.isin(producers, list(self.excluded_producer_ids))
+        return selected
+
+    def select(self, views: RecordViews, bounds: Bounds, name: Name) -> Bools:
+        """Return which records of batches are selected; `bounds` are of offsets."""
+        selected = are_within(views, bounds)
+        if self.timed.timed:
+            selected &= are_within(views, self.timed)
+        selected &= np.repeat(self.may_have(views.rows), views.counts)
+        if self.keys is not None:
+            selected &= are_keys(views, self.keys)
+        if self.excluded_keys:
+            selected &= ~are_keys(views, self.excluded_keys)
+        if self.headers:
+            selected &= _have_headers(views, self.headers, selected)
+        for condition in self.excluded_headers:
+            selected &= ~_have_headers(views, (condition,), selected)
+        if self.where is not None and selected.any():
+            selected &= _evaluate(self.where, views, name)
+        return selected
+
+
+def are_keys(views: RecordViews, keys: frozenset[bytes]) -> Bools:
+    """Return which records have one of some keys."""
+    starts, lengths = views.records["key_start"], views.records["key_length"]
+    found = np.zeros(len(lengths), np.bool_)
+    candidates = np.flatnonzero(np.isin(lengths, [len(key) for key in keys]))
+    buffer = views.data.data
+    places = zip(starts[candidates].tolist(), lengths[candidates].tolist(), strict=True)
+    found[candidates] = np.fromiter(
+        (bytes(buffer[start : start + length]) in keys for start, length in places),
+        np.bool_,
+        len(candidates),
+    )
+    return found
+
+
+def _have_headers(
+    views: RecordViews, conditions: tuple[HeaderCondition, ...], among: Bools
+) -> Bools:
+    """Return which records of `among` have a header for each of some conditions."""
+    patterns = tuple(
+        (key, None if value is None else re.compile(rb"\A%b\Z" % re.escape(value)))
+        for key, value in conditions
+    )
+    found = np.zeros(len(among), np.bool_)
+    candidates = np.flatnonzero(among & (views.records["header_count"] > 0))
+    if len(candidates):
+        found[with_headers(patterns, views, candidates)] = True
+    return found
+
+
+def _evaluate(where: Predicate, views: RecordViews, name: Name) -> Bools:
+    records = make_views(views, Origin(*name), COLUMNS, ColumnBuffers(kept=False))
+    selected = np.asarray(where(records))
+    if selected.shape != (len(records),) or selected.dtype != np.bool_:
+        found = f"{selected.dtype} of shape {selected.shape}"
+        expected = f"bool of shape ({len(records)},)"
+        raise LogArgumentError(f"the predicate returned {found}, expected {expected}")
+    return selected
+
+
+def as_keys(keys: Iterable[bytes | str] | bytes | str) -> frozenset[bytes]:
+    """Return keys as bytes; text as UTF-8."""
+    if isinstance(keys, bytes | str):
+        keys = [keys]
+    return frozenset(_as_bytes(key, "key") for key in keys)
+
+
+def as_headers(headers: Iterable[Any] | str | bytes) -> tuple[HeaderCondition, ...]:
+    """Return conditions on headers: each a key, or a pair of key and value."""
+    if isinstance(headers, bytes | str):
+        headers = [headers]
+    return tuple(_as_condition(header) for header in headers)
+
+
+def _as_condition(header: Any) -> HeaderCondition:
+    if isinstance(header, bytes | str):
+        return _as_bytes(header, "header"), None
+    key, value = header
+    value = None if value is None else _as_bytes(value, "header value")
+    return _as_bytes(key, "header"), value
+
+
+def _as_bytes(value: object, role: str) -> bytes:
+    if isinstance(value, str):
+        return value.encode()
+    if not isinstance(value, bytes):
+        raise TypeError(f"{role} {value!r:.64}, expected bytes or text")
+    return value

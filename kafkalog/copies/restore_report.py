@@ -1,0 +1,190 @@
+"""The report of `restore`: the files of a copy, and what is not in it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from kafkalog.codecs.html_text import html_table
+from kafkalog.copies.erasure_proof import ProofReport
+from kafkalog.query.partition_reader import ScanProblem
+
+SCHEMA: Final = 1
+"""Version of the JSON form."""
+
+SHOWN: Final = 20
+"""Maximum number of rows in a report's HTML."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoredFile:
+    """A file of the copy.
+
+    Attributes
+    ----------
+    path : str
+        The file, relative to the copy.
+    sha256 : str or None
+        The SHA-256 of its content in hex digits; None in a dry run.
+    bytes : int or None
+        Its size; None in a dry run.
+    records : int or None
+        Records in a ``.log``, without control records; None for other files.
+    """
+
+    path: str
+    sha256: str | None = None
+    bytes: int | None = None
+    records: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoredPartition:
+    """A partition of the copy.
+
+    Attributes
+    ----------
+    topic, partition : str, int
+        The partition.
+    topic_id : str or None
+        The topic's id in the copy.
+    log_start_offset, log_end_offset : int
+        The offsets of the copy.
+    records : int
+        Records of the copy, without control records.
+    excluded_records : int
+        Records between the two offsets that are not in the copy, though the source has
+        them.
+    largest_producer_id : int
+        The largest id of a producer in the copy's producer state, -1 without any.
+    open_transactions : int
+        Transactions without a marker in the copy: consumers with ``read_committed``
+        stop at the first of them.
+    """
+
+    topic: str
+    partition: int
+    topic_id: str | None
+    log_start_offset: int
+    log_end_offset: int
+    records: int
+    excluded_records: int
+    largest_producer_id: int = -1
+    open_transactions: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoredOffset:
+    """A committed offset of a consumer group, as it is carried over.
+
+    Attributes
+    ----------
+    group, topic, partition : str, str, int
+        The group and the partition.
+    committed : int
+        The offset in the source.
+    offset : int or None
+        The offset for the copy: within its offsets. None if the copy does not have the
+        partition.
+    """
+
+    group: str
+    topic: str
+    partition: int
+    committed: int
+    offset: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class RestoreReport:
+    """The result of `restore`.
+
+    Attributes
+    ----------
+    destination : str
+        The log directory that was written, or would be.
+    dry_run : bool
+        Whether nothing was written.
+    cluster_id, node_id, directory_id : str or int or None
+        The ids in its ``meta.properties``; None without one.
+    files : tuple of RestoredFile
+        The files; in a dry run the ``.log`` files only.
+    partitions : tuple of RestoredPartition
+        The partitions, by topic and number.
+    excluded_records : int
+        The sum over the partitions.
+    groups : tuple of RestoredOffset
+        The committed offsets that were carried over, by group and partition.
+    problems : tuple of ScanProblem
+        Damage in the source that was skipped.
+    proof : ProofReport or None
+        What was searched for in the result.
+    """
+
+    destination: str
+    dry_run: bool = False
+    cluster_id: str | None = None
+    node_id: int | None = None
+    directory_id: str | None = None
+    files: tuple[RestoredFile, ...] = ()
+    partitions: tuple[RestoredPartition, ...] = ()
+    excluded_records: int = 0
+    groups: tuple[RestoredOffset, ...] = ()
+    problems: tuple[ScanProblem, ...] = ()
+    proof: ProofReport | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether no damage was skipped, and nothing was found that should be gone."""
+        return not self.problems and (self.proof is None or self.proof.ok)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as it is printed in JSON.
+
+        Examples
+        --------
+        >>> list(RestoreReport(destination="copy").as_dict())[:3]
+        ['schema', 'destination', 'dry_run']
+        """
+        return {
+            "schema": SCHEMA,
+            "destination": self.destination,
+            "dry_run": self.dry_run,
+            "cluster_id": self.cluster_id,
+            "node_id": self.node_id,
+            "directory_id": self.directory_id,
+            "files": [asdict(file) for file in self.files],
+            "partitions": [asdict(partition) for partition in self.partitions],
+            "excluded_records": self.excluded_records,
+            "groups": [asdict(offset) for offset in self.groups],
+            "problems": [
+                {
+                    "path": None if problem.path is None else str(problem.path),
+                    "position": problem.position,
+                    "first_offset": problem.first_offset,
+                    "last_offset": problem.last_offset,
+                    "reason": problem.reason,
+                }
+                for problem in self.problems
+            ],
+            "proof": None if self.proof is None else self.proof.as_dict(),
+        }
+
+    def __str__(self) -> str:
+        verb = "would be copied" if self.dry_run else "copied"
+        records = sum(partition.records for partition in self.partitions)
+        return (
+            f"{records} records {verb}, {self.excluded_records} excluded, "
+            f"partitions: {len(self.partitions)}, "
+            f"committed offsets: {len(self.groups)}"
+        )
+
+    def __repr__(self) -> str:
+        return f"<RestoreReport: {self}>"
+
+    def _repr_html_(self) -> str:
+        """Return HTML for notebooks: a table of the partitions."""
+        rows = [asdict(partition) for partition in self.partitions[:SHOWN]]
+        columns = list(RestoredPartition.__dataclass_fields__)
+        values = [[row[name] for name in columns] for row in rows]
+        return html_table(str(self), columns, values)
