@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.copies.carried_offsets import (
@@ -54,8 +55,13 @@ from kafkalog.copies.selected_batches import (
     CopiedBatches,
     LogExtent,
     SelectedBatches,
+    empty_batch,
 )
-from kafkalog.copies.target_cluster import TargetCluster, target_cluster
+from kafkalog.copies.target_cluster import (
+    FIRST_EPOCH,
+    TargetCluster,
+    target_cluster,
+)
 from kafkalog.decoding.read_policy import FIRST, Bounds, OnCorruption
 from kafkalog.errors import (
     KafkaLogError,
@@ -578,7 +584,11 @@ class _Job:
             extent = log.extent()
             records: dict[int, int] = {}
             for copied in log.batches(extent):
-                base = max(copied.segment.base_offset, _first_base(copied, extent))
+                base = max(copied.segment.base_offset, extent.first)
+                if not records:
+                    base = max(copied.segment.base_offset, _first_base(copied, extent))
+                elif copied.segment.base_offset < extent.first:
+                    base = min(records)
                 records[base] = records.get(base, 0) + copied.records
             planned.append(self._planned(log, extent.start, extent.end, records))
         files = [
@@ -653,21 +663,28 @@ class _Job:
         extent, cluster = log.extent(), self._cluster
         records: dict[int, int] = {}
         segment: int | None = None
+        first_modern: int | None = None
         for copied in log.batches(extent):
             if segment is None:
                 _begin(copy, log, _first_base(copied, extent), extent.end, cluster)
-            elif segment != copied.segment.base_offset:
-                _roll(copy, copied.segment.base_offset)
-            segment = copied.segment.base_offset
-            if cluster.leader_epoch is not None:
-                copied = with_leader_epoch(copied, cluster.leader_epoch)
+            if segment != copied.segment.base_offset:
+                segment = copied.segment.base_offset
+                _roll(copy, segment)
+            copied = _with_epochs(copied, copy, cluster)
             _append(copy, copied)
+            modern = copied.rows["base_offset"][copied.rows["magic"] == 2]
+            if first_modern is None and len(modern):
+                first_modern = int(modern[0])
             base = copy.growing_segments[-1].base_offset
             records[base] = records.get(base, 0) + copied.records
         if segment is None:
-            _begin(copy, log, extent.end, extent.end, cluster)
-        elif copy.log_end_offset < extent.end:
-            copy.roll(extent.end)
+            _begin(copy, log, extent.first, extent.end, cluster)
+        if first_modern is not None and not copy.leader_epochs:
+            # A batch of magic 0 or 1 after one of magic 2 clears all epochs.
+            copy.assign_epoch(FIRST_EPOCH, first_modern)
+        if copy.log_end_offset < extent.end:
+            end = empty_batch(extent.end - 1, _latest_epoch(copy))
+            copy.append_as_follower(end, leader_epoch=ALL_EPOCHS)
         copy.update_high_watermark(copy.log_end_offset)
         copy.delete_records(extent.start)
         copy.flush(include_active=True)
@@ -786,11 +803,9 @@ def _topic_id(log: SelectedBatches) -> str | None:
 def _first_base(copied: CopiedBatches, extent: LogExtent) -> int:
     """Return the base offset of a copy's first segment, by its first batches.
 
-    It is that of the source's segment, unless earlier batches of that are not copied.
+    It is the first offset to copy, which is that of a segment without bounds, or that
+    of the batch that has it.
     """
-    base = copied.segment.base_offset
-    if base >= extent.first:
-        return base
     first = int(copied.rows["base_offset"][0])
     return extent.first if first < 0 else min(extent.first, first)
 
@@ -817,8 +832,9 @@ def _begin(
 
 
 def _roll(copy: WritableLog, base: int) -> None:
-    """Begin a segment where the source does, unless the active one is empty."""
-    if copy.growing_segments[-1].size:
+    """Begin a segment where the source does."""
+    active = copy.growing_segments[-1]
+    if active.size or base > active.base_offset:
         copy.roll(base)
 
 
@@ -838,14 +854,34 @@ def _append(copy: WritableLog, copied: CopiedBatches) -> None:
             raise outcome
 
 
-def with_leader_epoch(copied: CopiedBatches, leader_epoch: int) -> CopiedBatches:
-    """Return batches with another leader epoch, which no CRC covers.
+def _with_epochs(
+    copied: CopiedBatches, copy: WritableLog, cluster: TargetCluster
+) -> CopiedBatches:
+    """Return batches with the leader epoch of the target, if it has one.
 
-    Batches of magic 0 and 1 have none.
+    A batch without one, as it is written anew from magic 0 or 1, gets the latest.
     """
+    rows = copied.rows
+    if cluster.leader_epoch is not None:
+        return with_leader_epoch(copied, cluster.leader_epoch, rows["magic"] == 2)
+    without = (rows["magic"] == 2) & (rows["leader_epoch"] < 0)
+    if not without.any():
+        return copied
+    return with_leader_epoch(copied, _latest_epoch(copy), without)
+
+
+def _latest_epoch(copy: WritableLog) -> int:
+    epochs = copy.leader_epochs
+    return epochs[-1].epoch if epochs else FIRST_EPOCH
+
+
+def with_leader_epoch(
+    copied: CopiedBatches, leader_epoch: int, chosen: npt.NDArray[np.bool_]
+) -> CopiedBatches:
+    """Return batches, of which the chosen ones get a leader epoch; no CRC covers it."""
     data = copied.data.copy()
     rows = copied.rows
-    starts = (rows["position"] - rows["position"][0])[rows["magic"] == 2]
+    starts = (rows["position"] - rows["position"][0])[chosen]
     encoded = np.frombuffer(leader_epoch.to_bytes(4, signed=True), np.uint8)
     places = starts[:, None] + np.arange(
         PARTITION_LEADER_EPOCH.start, PARTITION_LEADER_EPOCH.stop

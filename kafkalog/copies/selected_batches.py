@@ -32,13 +32,18 @@ from kafkalog.copies.record_selection import RecordSelection
 from kafkalog.decoding.batch_decoder import decode
 from kafkalog.decoding.read_policy import Bounds, OnCorruption, ReadPolicy
 from kafkalog.decoding.workspace import Workspace
+from kafkalog.encoding.batch_encoder import encode
+from kafkalog.encoding.record_columns import ByteColumn, RecordColumns
 from kafkalog.errors import LocatedError
 from kafkalog.formats.batch_headers import BatchHeaders, Bytes, have_flag
 from kafkalog.formats.layout import (
+    BATCH,
     CONTROL_FLAG,
     DELETE_HORIZON_FLAG,
     MAX_BATCH_BYTES,
+    NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
+    NO_SEQUENCE,
     NO_TIMESTAMP,
 )
 from kafkalog.log.log_segments import (
@@ -152,9 +157,10 @@ class SelectedBatches:
         end = max(end, start)
         bound = self.bounds.start_offset
         start = min(max(start, bound), end)
-        end = max(min(end, self.bounds.end_offset), start)
-        first = from_offset(segments, start)[0].base_offset
-        return LogExtent(min(max(first, bound), start), start, end, last.result())
+        end = min(end, self.bounds.end_offset)
+        first = max(from_offset(segments, start)[0].base_offset, bound)
+        first = min(first, start) if start < end else start
+        return LogExtent(first, start, max(end, start), last.result())
 
     def _headers(self, segments: list[LogSegment]) -> Iterator[BatchHeaders]:
         policy = ReadPolicy(needs="headers", check_crcs="never", on_corruption="skip")
@@ -309,6 +315,25 @@ class SelectedBatches:
             return 0
         rows = window.rows[chosen]
         return int(count_records(rows, window.data, window.origin).sum())
+
+
+def empty_batch(offset: int, leader_epoch: int) -> bytes:
+    """Return a batch without records, which keeps an offset in a log.
+
+    A log ends after its last batch, also where the records before its end were not
+    selected, or removed by compaction.
+    """
+    header = np.zeros(1, BATCH)
+    header["magic"] = 2
+    header["base_offset"] = header["last_offset"] = offset
+    header["leader_epoch"] = leader_epoch
+    header["base_timestamp"] = header["max_timestamp"] = NO_TIMESTAMP
+    header["producer_id"] = NO_PRODUCER_ID
+    header["producer_epoch"] = NO_PRODUCER_EPOCH
+    header["base_sequence"] = NO_SEQUENCE
+    none, nulls = np.empty(0, np.int64), ByteColumn.nulls(0)
+    columns = RecordColumns(none, none, nulls, nulls)
+    return bytes(encode(columns, header, np.zeros(2, np.int64)))
 
 
 class _LastOfProducers:
