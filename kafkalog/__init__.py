@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from kafkalog.cleaner.segment_keeping import why
     from kafkalog.config.broker_config import BrokerConfig
     from kafkalog.config.log_config import LogConfig
-    from kafkalog.copies.log_restore import restore
+    from kafkalog.copies.log_restore import prove, restore
     from kafkalog.copies.restore_report import RestoreReport
     from kafkalog.decoding.record_batch import Record, RecordBatch
     from kafkalog.encoding.batch_builder import RecordBatchBuilder, encode_batches
@@ -133,6 +133,7 @@ __all__ = [
     "lag",
     "open",
     "preflight",
+    "prove",
     "ray_datasource",
     "read_properties",
     "repair",
@@ -187,6 +188,7 @@ _MODULES: Final = {
     "lag": "export.group_lag",
     "open": "log.opening",
     "preflight": "startup.broker_start",
+    "prove": "copies.log_restore",
     "ray_datasource": "export.ray_source",
     "read_properties": "storage.properties_file",
     "repair": "repairs.directory_repair",

@@ -22,6 +22,7 @@ from kafkalog.cli.command_options import (
     SourcePath,
     examples,
     format_options,
+    refuse_url,
 )
 from kafkalog.cli.command_output import TableField
 from kafkalog.cli.exits import Exit, Refused
@@ -294,6 +295,7 @@ def command(
     from kafkalog.errors import LogLockedError, LogStateError
 
     *sources, destination = paths
+    refuse_url(str(destination))
     with progress_bar(Path(str(destination)).name, quiet=quiet) as progress:
         try:
             report = restore(

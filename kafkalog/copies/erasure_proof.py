@@ -93,6 +93,11 @@ class ProofReport:
     def as_dict(self) -> dict[str, Any]:
         """Return the report as it is printed in JSON.
 
+        Returns
+        -------
+        dict
+            Names and values; findings as dictionaries.
+
         Examples
         --------
         >>> list(ProofReport().as_dict())[:3]

@@ -360,11 +360,10 @@ def prove(
     Examples
     --------
     >>> import tempfile, kafkalog
-    >>> from kafkalog.copies.log_restore import prove
     >>> with tempfile.TemporaryDirectory() as root:
     ...     with kafkalog.open(f"{root}/people-0", "a") as log:
     ...         appended = log.append_records({"key": [b"ann"], "value": [b"1"]})
-    ...     report = prove(root, exclude_keys=["ann"])
+    ...     report = kafkalog.prove(root, exclude_keys=["ann"])
     >>> report.ok, report.findings[0].records
     (False, 1)
     """

@@ -141,6 +141,11 @@ class RestoreReport:
     def as_dict(self) -> dict[str, Any]:
         """Return the report as it is printed in JSON.
 
+        Returns
+        -------
+        dict
+            Names and values; files and partitions as dictionaries.
+
         Examples
         --------
         >>> list(RestoreReport(destination="copy").as_dict())[:3]

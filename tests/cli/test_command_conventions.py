@@ -32,6 +32,7 @@ EXAMPLES = (
     "why",
     "preflight",
     "repair",
+    "restore",
     "groups",
     "lag",
     "txns",
@@ -295,6 +296,7 @@ LOCAL = ["compact", "dump", "preflight", "repair", "verify", "whatif", "why"]
 URLS = [
     *([name, f"s3://{SECRET}"] for name in LOCAL),
     ["export", ORDERS, f"s3://{SECRET}/out.parquet"],
+    ["restore", ORDERS, f"s3://{SECRET}/copy"],
     ["dump", "--files", f"{ORDERS},s3://{SECRET}"],
     ["dump", f"--files=s3://{SECRET}"],
     ["dump", f"-files=s3://{SECRET}", "--max-bytes", "1", "--max-bytes", "2"],

@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import shutil
-from pathlib import Path
+from itertools import count
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from kafkalog.copies.log_restore import STAGING
 from kafkalog.errors import CorruptRecordError, LogArgumentError, LogStateError
 from kafkalog.formats.properties import MetaProperties
 from kafkalog.storage.checkpoint_file import LOG_STARTS, read_offsets
-from kafkalog.storage.durable_file import DISK
+from kafkalog.storage.durable_file import Disk
 from tests import golden_data
 
 SETS = ["k431-clean", "k282-clean", "k431-crash", "oldclients"]
@@ -26,6 +26,8 @@ COLUMNS = [
     *("leader_epoch", "producer_id", "producer_epoch", "sequence"),
     *("is_transactional", "is_control"),
 ]
+KILLED = 9
+ORDERS_ID = "wgPZZe6wRgSsxbpNzQVtow"
 OTHER_ID = "50zIfVQaSqGOTjgxcH_wcg"
 
 
@@ -372,19 +374,6 @@ def test_bounds_may_differ_by_partition(tmp_path):
 def test_a_copy_for_another_cluster_has_its_ids_and_its_leader_epoch(tmp_path):
     topic_ids = {"orders.none": OTHER_ID, "state.txn": "AAAAAAAAQACAAAAAAAAAAQ"}
     report = kafkalog.restore(
-        golden_data.logs("k431-repl-broker1"),
-        tmp_path / "whole",
-        include=["repl*", "*"],
-    )
-    epochs = {
-        record["leader_epoch"]
-        for partition in report.partitions
-        for record in records_in(
-            tmp_path / "whole" / f"{partition.topic}-{partition.partition}"
-        )
-    }
-    assert max(epochs) > 0
-    report = kafkalog.restore(
         CLEAN,
         tmp_path / "copy",
         include=list(topic_ids),
@@ -429,7 +418,7 @@ def test_ids_are_read_from_a_log_directory_of_the_target(tmp_path):
     assert report.directory_id == source.directory_id
     assert report.cluster_id == source.cluster_id
     [partition] = report.partitions
-    assert partition.topic_id == kafkalog.Log(CLEAN / "orders.none-0").topic_id
+    assert partition.topic_id == ORDERS_ID
 
 
 @pytest.mark.parametrize(
@@ -565,51 +554,55 @@ def test_damage_leaves_no_copy_unless_it_is_skipped(tmp_path):
     assert len(report.problems) == len(expected.problems) == 1
 
 
-class Killed(BaseException):
-    """Stands for the end of the process."""
+def die_at(number, call):
+    """Run `call` in a process that ends at one change of a file; return whether it did.
 
-
-def test_no_interrupted_copy_passes_for_a_whole_one(tmp_path, monkeypatch):
-    """The process ends at each rename, removal, creation or flush, one after another."""
+    The changes are renames, removals, creations, truncations, and forced writes.
+    """
     names = ["rename", "remove", "make_directory", "sync", "sync_directory", "truncate"]
-    logs, copy = tmp_path / "logs", tmp_path / "copy"
-    shutil.copytree(CLEAN / "once-0", logs / "once-0")
-    shutil.copyfile(CLEAN / "meta.properties", logs / "meta.properties")
-    calls, dies_at = 0, None
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == KILLED
+    changes = count(1)
 
-    def counted(name):
-        real = getattr(type(DISK), name)
+    def counted(real):
+        def change(*arguments, **options):
+            if next(changes) == number:
+                os._exit(KILLED)
+            return real(*arguments, **options)
 
-        def call(self, *arguments, **options):
-            nonlocal calls
-            calls += 1
-            if dies_at is not None and calls > dies_at:
-                raise Killed
-            return real(self, *arguments, **options)
-
-        return call
+        return change
 
     for name in names:
-        monkeypatch.setattr(type(DISK), name, counted(name))
+        setattr(Disk, name, counted(getattr(Disk, name)))
+    try:
+        call()
+    except BaseException:
+        os._exit(1)
+    os._exit(0)
+
+
+def test_no_interrupted_copy_passes_for_a_whole_one(tmp_path):
+    logs, copy = tmp_path / "logs", tmp_path / "copy"
+    staging = copy.with_name(copy.name + STAGING)
+    shutil.copytree(CLEAN / "once-0", logs / "once-0")
+    shutil.copyfile(CLEAN / "meta.properties", logs / "meta.properties")
     kafkalog.restore(logs, copy)
-    total, whole = calls, logs_in(copy)
-    shutil.rmtree(copy)
-    completed = 0
-    for dies_at in range(0, total, 1):
-        calls = 0
-        try:
-            kafkalog.restore(logs, copy)
-        except Killed:
-            pass
-        staging = copy.with_name(copy.name + STAGING)
+    whole = logs_in(copy)
+    states = set()
+    for number in count(1):
+        shutil.rmtree(copy)
+        is_killed = die_at(number, lambda: kafkalog.restore(logs, copy))
+        states.add((copy.exists(), staging.exists()))
         if copy.exists():
-            completed += 1
             assert logs_in(copy) == whole
             assert (copy / "meta.properties").exists()
+            assert errors_in(copy) == []
         elif staging.exists():
             with pytest.raises(LogStateError, match="not complete"):
-                calls = 0
                 kafkalog.restore(logs, copy)
-        shutil.rmtree(copy, ignore_errors=True)
-        shutil.rmtree(staging, ignore_errors=True)
-    assert 0 < completed < total
+            shutil.rmtree(staging)
+        if not is_killed:
+            break
+        copy.mkdir(exist_ok=True)
+    assert states == {(False, False), (False, True), (True, False)}
