@@ -1,0 +1,144 @@
+"""The valid batches of a partition's directory or of a lone file, past all damage.
+
+Batches are valid whose CRC is valid, and whose offsets, which no CRC covers, fit to
+their segment and to the batches around them. After damage the next valid batch is
+searched for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from kafkalog.copies.offset_coverage import OffsetCoverage
+from kafkalog.decoding.decompression import first_offsets
+from kafkalog.decoding.read_policy import FIRST, ReadPolicy
+from kafkalog.formats.layout import MAX_BATCH_BYTES
+from kafkalog.log.log_segments import list_segments
+from kafkalog.segment.entry_order import Limits
+from kafkalog.segment.entry_search import find_valid_entry, has_plausible_offsets
+from kafkalog.segment.file_records import FileRecords, Skipped, Step
+from kafkalog.segment.log_segment import LogSegment
+from kafkalog.storage.byte_source import BLOCK_BYTES, ByteSource
+from kafkalog.storage.file_names import MAX_OFFSET, parse_file_names
+from kafkalog.storage.location import Location, entries
+
+POLICY: Final = ReadPolicy(
+    needs="headers", check_crcs="before", on_corruption="skip", control_records=True
+)
+KINDS_OF_SEGMENTS: Final = ("log", "index", "timeindex", "txnindex")
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentBegin:
+    """The begin of a segment, or of a lone file, whose base offset is None."""
+
+    base_offset: int | None
+
+
+@dataclass(slots=True)
+class ValidBatches:
+    """The valid batches of one partition, with what is missing between them.
+
+    The numbers are complete once `read` was iterated to its end.
+    """
+
+    coverage: OffsetCoverage = field(default_factory=OffsetCoverage)
+    bytes_unreadable: int = 0
+
+    def of_directory(self, directory: Location) -> Iterator[SegmentBegin | Step]:
+        """Yield the segments of a partition's directory, and their batches.
+
+        A segment whose ``.log`` is missing is known by the names of its other files.
+        """
+        known = _known_bases(directory)
+        for segment in list_segments(directory):
+            while known and known[0] < segment.base_offset:
+                self._lose(known.pop(0))
+            known = [base for base in known if base > segment.base_offset]
+            self.coverage.reach(segment.base_offset)
+            yield SegmentBegin(segment.base_offset)
+            with segment.open() as source:
+                is_last = segment.most == MAX_OFFSET and not known
+                yield from self._of_source(source, segment.limits, is_last=is_last)
+        for base in known:
+            self._lose(base)
+
+    def of_file(self, source: ByteSource) -> Iterator[SegmentBegin | Step]:
+        """Yield the batches of a lone file, which may begin inside of a batch."""
+        yield SegmentBegin(None)
+        yield from self._of_source(source, Limits(), is_last=True)
+
+    def _lose(self, base_offset: int) -> None:
+        """Add a segment of which no batch is left."""
+        self.coverage.reach(base_offset)
+        self.coverage.is_damaged = True
+
+    def _of_source(
+        self, source: ByteSource, limits: Limits, *, is_last: bool
+    ) -> Iterator[Step]:
+        end = unread = 0
+        for step in _valid_steps(source, limits):
+            rows = step.rows
+            firsts = first_offsets(step.data, step.origin, rows, MAX_BATCH_BYTES)
+            unread += int(rows["position"][-1] + rows["size_in_bytes"][-1]) - end
+            unread -= int(rows["size_in_bytes"].sum())
+            end = self.coverage.add(rows, firsts, end)
+            yield step
+        tail = _end_of_bytes(source, end) - end
+        self.bytes_unreadable += unread + tail
+        # A segment with another after it was trimmed when that began.
+        if tail or (end < source.size and not is_last):
+            self.coverage.is_damaged = True
+
+
+def _known_bases(directory: Location) -> list[int]:
+    """Return the base offsets of segments, by the names of all of their files."""
+    names = parse_file_names(entry.name for entry in entries(directory))
+    return sorted(
+        {
+            name.base_offset
+            for name in names.values()
+            if name.kind in KINDS_OF_SEGMENTS and name.suffix is None
+        }
+    )
+
+
+def _valid_steps(source: ByteSource, limits: Limits) -> Iterator[Step]:
+    """Yield the valid batches of a source, those after a partial one as well."""
+    position = find_valid_entry(source, 0)
+    before = max(FIRST, limits.least - 1)
+    while position is not None:
+        if not has_plausible_offsets(source, position, before, limits.most):
+            position = find_valid_entry(source, position + 1)
+            continue
+        records = FileRecords(
+            source=source,
+            start=position,
+            before=before,
+            limits=limits,
+            policy=POLICY,
+        )
+        for step in records:
+            if not isinstance(step, Skipped):
+                yield step
+        before = records.before
+        if records.end >= source.size:
+            return
+        position = find_valid_entry(source, records.end + 1)
+
+
+def _end_of_bytes(source: ByteSource, start: int) -> int:
+    """Return the position after the last byte from `start` on that is not zero."""
+    position = source.size
+    while position > start:
+        begin = max(start, position - BLOCK_BYTES)
+        block = source.read(begin, position - begin)
+        places = np.flatnonzero(block)
+        if len(places):
+            return begin + int(places[-1]) + 1
+        position = begin
+    return start
