@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from kafkalog.config.broker_config import BrokerConfig
     from kafkalog.config.log_config import LogConfig
     from kafkalog.copies.log_restore import prove, restore
+    from kafkalog.copies.log_salvage import salvage
     from kafkalog.copies.restore_report import RestoreReport
     from kafkalog.decoding.record_batch import Record, RecordBatch
     from kafkalog.encoding.batch_builder import RecordBatchBuilder, encode_batches
@@ -139,6 +140,7 @@ __all__ = [
     "repair",
     "replicate",
     "restore",
+    "salvage",
     "scan",
     "scan_indexes",
     "splits",
@@ -194,6 +196,7 @@ _MODULES: Final = {
     "repair": "repairs.directory_repair",
     "replicate": "manager.replication",
     "restore": "copies.log_restore",
+    "salvage": "copies.log_salvage",
     "scan": "query.scan",
     "scan_indexes": "query.index_scan",
     "scan_offset_indexes": "query.index_scan",

@@ -22,7 +22,9 @@ def all_uncompressed(
 def find_batch(
     src: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
     start: int,
+    stop: int,
     budget: int,
+    newest: bool,
 ) -> tuple[int, int]: ...  # position or -1, rest of budget
 def locate_payloads(
     src: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)

@@ -33,6 +33,7 @@ COMMANDS: Final = {
     "lag": "Print how far consumer groups are from the log ends.",
     "txns": "Print transactions, and which are hanging.",
     "diff": "Compare two replicas, or a backup and its source.",
+    "salvage": "Write what is readable of damaged logs to a new directory.",
     "verify": "Verify every file, and report what is corrupt.",
 }
 """The name of each command, which is its module's too, and its line of help."""

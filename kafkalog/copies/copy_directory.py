@@ -36,6 +36,7 @@ from kafkalog.formats.partition_files import (
 )
 from kafkalog.formats.properties import MetaProperties
 from kafkalog.log.opening import open_to_append
+from kafkalog.log.ownership import Name
 from kafkalog.log.writable_log import WritableLog
 from kafkalog.storage.checkpoint_file import read_if_exists
 from kafkalog.storage.durable_file import DISK
@@ -49,8 +50,12 @@ from kafkalog.storage.location import Location
 INCOMPLETE: Final = ".incomplete"
 """Suffix of the name of a directory that is being written."""
 
-SETTINGS: Final = LogConfig(segment_bytes=MAX_FILE_BYTES, segment_ms=2**63 - 1)
-"""Settings with which segments begin only where the source's do."""
+NEVER_MS: Final = 2**63 - 1
+SOURCE_SEGMENTS: Final = LogConfig(segment_bytes=MAX_FILE_BYTES, segment_ms=NEVER_MS)
+"""Settings with which segments begin only where those of the source do."""
+
+NEW_SEGMENTS: Final = LogConfig(segment_ms=NEVER_MS)
+"""Settings with which segments begin as in a new log, by their size."""
 
 
 class CopyDirectory:
@@ -89,12 +94,12 @@ class CopyDirectory:
         DISK.rename(self.path, self.target)
         DISK.sync_directory(self.target.parent)
 
-    def open(self, topic: str, partition: int, topic_id: str | None = None) -> CopiedLog:
+    def open(
+        self, name: Name, settings: LogConfig, topic_id: str | None = None
+    ) -> CopiedLog:
         """Return a new, empty log of a partition."""
-        log = open_to_append(
-            self.path / f"{topic}-{partition}", SETTINGS, topic_id=topic_id
-        )
-        return CopiedLog(log)
+        path = self.path / f"{name[0]}-{name[1]}"
+        return CopiedLog(open_to_append(path, settings, topic_id=topic_id))
 
     def copy_identity(self, source: Location) -> None:
         """Copy a valid ``meta.properties`` of another log directory, if it has one."""

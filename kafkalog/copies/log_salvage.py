@@ -1,7 +1,8 @@
 """`salvage`: everything readable of damaged logs, in a directory that a broker takes.
 
 Of a log directory all partitions are read, of a partition's directory one, and a lone
-``.log`` file is a fragment of one partition: see `valid_batches`.
+``.log`` file is a fragment of one partition: see `valid_batches`. Any other file is an
+image, in which batches of many partitions may be: see `image_search` and `batch_runs`.
 """
 
 from __future__ import annotations
@@ -9,15 +10,34 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Final
 
-from kafkalog.copies.copy_directory import CopiedLog, CopyDirectory, topic_id_of
+import numpy as np
+
+from kafkalog.copies.batch_runs import Chain, HeaderFile, RunFinder, chains_of
+from kafkalog.copies.copy_directory import (
+    NEW_SEGMENTS,
+    SOURCE_SEGMENTS,
+    CopiedLog,
+    CopyDirectory,
+    topic_id_of,
+)
+from kafkalog.copies.image_search import ImageFile, find_batches
 from kafkalog.copies.offset_coverage import OffsetCoverage
 from kafkalog.copies.salvage_report import SalvagedPartition, SalvageReport
 from kafkalog.copies.valid_batches import SegmentBegin, ValidBatches
-from kafkalog.errors import CorruptCheckpointError, LogArgumentError, LogStateError
+from kafkalog.errors import (
+    CorruptCheckpointError,
+    LogArgumentError,
+    LogStateError,
+    NotALogDirectoryError,
+)
+from kafkalog.formats.batch_headers import BatchHeaders, Bytes
 from kafkalog.formats.checkpoint import EpochEntry, parse_epochs
-from kafkalog.segment.file_records import Step
+from kafkalog.log.ownership import Name
+from kafkalog.query.sources import FILE_ENDINGS
+from kafkalog.segment.file_records import STEP_BYTES, Step
 from kafkalog.storage.byte_source import FileSource
 from kafkalog.storage.checkpoint_file import (
     HIGH_WATERMARKS,
@@ -28,7 +48,6 @@ from kafkalog.storage.checkpoint_file import (
     read_offsets_or_none,
 )
 from kafkalog.storage.file_names import (
-    METADATA_TOPIC,
     parse_file_names,
     parse_partition_dir,
 )
@@ -38,8 +57,6 @@ from kafkalog.storage.log_directory import is_partition, list_partitions
 SALVAGED: Final = "salvaged"
 """The default topic of batches whose topic is unknown."""
 
-Name = tuple[str, int]
-
 
 def salvage(
     src: AnyPath,
@@ -47,6 +64,7 @@ def salvage(
     *,
     topic: str | None = None,
     partition: int | None = None,
+    fragment: bool | None = None,
 ) -> SalvageReport:
     """Write everything readable of damaged logs to a directory that a broker takes.
 
@@ -58,18 +76,26 @@ def salvage(
 
     `dst` is written as ``<dst>.incomplete``, and renamed at the end.
 
+    In an image, batches of magic 2 up to 16 MiB are found by their headers and CRCs.
+    They do not name their partitions. Those that certainly follow on become one
+    partition; the others are separate, even if they are of the same.
+
     Parameters
     ----------
     src : path
-        A log directory, a partition's directory, or a ``.log`` file under any name,
-        which may begin inside of a batch.
+        A log directory, a partition's directory, a part of a ``.log`` file, which may
+        begin inside of a batch, or an image: a block device, a tar archive, any bytes.
     dst : path
         The log directory to write, which is missing or empty.
     topic : str, optional
-        The topic of a partition's directory or of a file. By default that in the name
-        of the directory, or ``salvaged``.
+        The topic of a partition's directory, of a file or of an image. By default that
+        in the name of the directory, or ``salvaged``.
     partition : int, optional
-        The partition's number, by default that in the name of the directory, or 0.
+        The partition's number, by default that in the name of the directory, or 0. The
+        partitions of an image are numbered from it on.
+    fragment : bool, optional
+        Whether a file is a part of one log; otherwise it is an image. By default a file
+        with the name of a ``.log`` is.
 
     Returns
     -------
@@ -81,7 +107,8 @@ def salvage(
     FileNotFoundError
         If `src` does not exist, or the parent of `dst`.
     NotALogDirectoryError
-        If `src` is a directory that is neither a partition nor a log directory.
+        If `src` is a directory that is neither a partition nor a log directory, or an
+        image without a batch.
     LogStateError
         If `dst` is not empty.
     LogArgumentError
@@ -118,13 +145,16 @@ def salvage(
             rows = list(_of_log_directory(source, copy))
         else:
             name = _chosen_name(source, topic, partition)
-            rows = [_of_one(source, name, copy)]
-    return SalvageReport(tuple(rows), sum(row.bytes_unreadable for row in rows))
+            if fragment is None:
+                fragment = source.name.endswith(FILE_ENDINGS)
+            if source.is_dir() or fragment:
+                rows = [_of_one(source, name, copy)]
+            else:
+                rows = list(_of_image(source, name, copy))
+    return SalvageReport(tuple(rows))
 
 
-def _of_log_directory(
-    source: Path, copy: CopyDirectory
-) -> Iterator[SalvagedPartition]:
+def _of_log_directory(source: Path, copy: CopyDirectory) -> Iterator[SalvagedPartition]:
     copy.copy_identity(source)
     for parsed, directory in list_partitions(source):
         if isinstance(directory, Path):
@@ -154,7 +184,8 @@ def _of_one(source: Path, name: Name, copy: CopyDirectory) -> SalvagedPartition:
     batches = ValidBatches(coverage)
     notes: list[str] = []
     topic_id = topic_id_of(source) if source.is_dir() else None
-    with copy.open(*name, topic_id) as log:
+    settings = SOURCE_SEGMENTS if source.is_dir() else NEW_SEGMENTS
+    with copy.open(name, settings, topic_id) as log:
         if not source.is_dir():
             with FileSource(source) as file:
                 _write(batches.of_file(file), log, notes)
@@ -181,11 +212,63 @@ def _write(
 ) -> None:
     for each in found:
         if isinstance(each, Step):
-            for index, error in log.append(each.data, each.origin, each.rows):
-                at = int(each.rows["position"][index])
-                notes.append(f"batch at byte {at}: {error}")
-        elif each.base_offset is not None:
+            _append(log, each.data, each.origin, each.rows, notes)
+        else:
             log.begin_segment(each.base_offset)
+
+
+def _of_image(
+    source: Path, name: Name, copy: CopyDirectory
+) -> Iterator[SalvagedPartition]:
+    """Write the partitions of an image, numbered from that of `name` on."""
+    with ImageFile(source) as image, TemporaryFile(dir=copy.path) as file:
+        headers = HeaderFile(file)
+        runs = RunFinder(headers).add_all(find_batches(image))
+        if not runs:
+            raise NotALogDirectoryError(f"no valid batch of magic 2: {source}")
+        for number, chain in enumerate(chains_of(headers, runs), name[1]):
+            notes: list[str] = []
+            ranges: list[tuple[int, int]] = []
+            with copy.open((name[0], number), NEW_SEGMENTS) as log:
+                log.begin_segment(chain.first_offset)
+                for rows in _steps(headers, chain):
+                    start = int(rows["position"][0])
+                    end = int(rows["position"][-1] + rows["size_in_bytes"][-1])
+                    data = np.empty(end - start, np.uint8)
+                    data = data[: image.read_into(data, start)]
+                    _append(log, data, start, rows, notes)
+                    if ranges and ranges[-1][1] == start:
+                        start, _ = ranges.pop()
+                    ranges.append((start, end))
+                log.finish(None, None, ())
+            yield SalvagedPartition(
+                name[0],
+                number,
+                records=log.records,
+                batches=log.batches,
+                missing=(),
+                bytes_unreadable=0,
+                source=str(source),
+                source_ranges=tuple(ranges),
+                notes=tuple(notes),
+            )
+
+
+def _steps(headers: HeaderFile, chain: Chain) -> Iterator[BatchHeaders]:
+    """Yield the headers of a chain, those together whose bytes are read together."""
+    for first, end in chain.runs:
+        for rows in headers.blocks(first, end):
+            begins = rows["position"] - rows["position"][0]
+            parts = np.flatnonzero(np.diff(begins // STEP_BYTES)) + 1
+            yield from np.split(rows, parts)
+
+
+def _append(
+    log: CopiedLog, data: Bytes, origin: int, rows: BatchHeaders, notes: list[str]
+) -> None:
+    for index, error in log.append(data, origin, rows):
+        at = int(rows["position"][index])
+        notes.append(f"batch at byte {at}: {error}")
 
 
 def _reach_end(directory: Path, name: Name, coverage: OffsetCoverage) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalog.copies.offset_coverage import OffsetRange
@@ -83,9 +83,6 @@ class SalvageReport:
     ----------
     partitions : tuple of SalvagedPartition
         A row for each partition that was written, by topic and number.
-    bytes_unreadable : int
-        For an image, its bytes that are in no valid batch; else the sum of those of
-        the partitions.
 
     Examples
     --------
@@ -95,7 +92,6 @@ class SalvageReport:
     """
 
     partitions: tuple[SalvagedPartition, ...]
-    bytes_unreadable: int = field(default=0)
 
     @property
     def ok(self) -> bool:
@@ -108,18 +104,15 @@ class SalvageReport:
         Returns
         -------
         dict
-            The schema's number, the partitions, and the unreadable bytes.
+            The schema's number and the partitions.
 
         Examples
         --------
         >>> SalvageReport(()).as_dict()
-        {'schema': 1, 'partitions': [], 'bytes_unreadable': 0}
+        {'schema': 1, 'partitions': []}
         """
-        return {
-            "schema": SCHEMA,
-            "partitions": [row.as_dict() for row in self.partitions],
-            "bytes_unreadable": self.bytes_unreadable,
-        }
+        rows = [row.as_dict() for row in self.partitions]
+        return {"schema": SCHEMA, "partitions": rows}
 
     def to_arrow(self) -> pa.Table:
         """Return the partitions as a table, one row each.
@@ -152,7 +145,9 @@ class SalvageReport:
             "notes": arrow.list_(arrow.string()),
         }
         names = [member.name for member in fields(SalvagedPartition)]
-        schema = arrow.schema([(name, types.get(name, arrow.int64())) for name in names])
+        schema = arrow.schema(
+            [(name, types.get(name, arrow.int64())) for name in names]
+        )
         return arrow.Table.from_pylist(
             [row.as_dict() for row in self.partitions], schema
         )

@@ -21,7 +21,6 @@ from kafkalog.log.log_segments import list_segments
 from kafkalog.segment.entry_order import Limits
 from kafkalog.segment.entry_search import find_valid_entry, has_plausible_offsets
 from kafkalog.segment.file_records import FileRecords, Skipped, Step
-from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.byte_source import BLOCK_BYTES, ByteSource
 from kafkalog.storage.file_names import MAX_OFFSET, parse_file_names
 from kafkalog.storage.location import Location, entries
@@ -34,9 +33,9 @@ KINDS_OF_SEGMENTS: Final = ("log", "index", "timeindex", "txnindex")
 
 @dataclass(frozen=True, slots=True)
 class SegmentBegin:
-    """The begin of a segment, or of a lone file, whose base offset is None."""
+    """The begin of a segment; that of a lone file has its first batch's offset."""
 
-    base_offset: int | None
+    base_offset: int
 
 
 @dataclass(slots=True)
@@ -48,6 +47,8 @@ class ValidBatches:
 
     coverage: OffsetCoverage = field(default_factory=OffsetCoverage)
     bytes_unreadable: int = 0
+    _first_offset: int = 0
+    _has_begun: bool = False
 
     def of_directory(self, directory: Location) -> Iterator[SegmentBegin | Step]:
         """Yield the segments of a partition's directory, and their batches.
@@ -69,8 +70,11 @@ class ValidBatches:
 
     def of_file(self, source: ByteSource) -> Iterator[SegmentBegin | Step]:
         """Yield the batches of a lone file, which may begin inside of a batch."""
-        yield SegmentBegin(None)
-        yield from self._of_source(source, Limits(), is_last=True)
+        for step in self._of_source(source, Limits(), is_last=True):
+            if not self._has_begun:
+                self._has_begun = True
+                yield SegmentBegin(self._first_offset)
+            yield step
 
     def _lose(self, base_offset: int) -> None:
         """Add a segment of which no batch is left."""
@@ -87,6 +91,7 @@ class ValidBatches:
             unread += int(rows["position"][-1] + rows["size_in_bytes"][-1]) - end
             unread -= int(rows["size_in_bytes"].sum())
             end = self.coverage.add(rows, firsts, end)
+            self._first_offset = int(firsts[0])
             yield step
         tail = _end_of_bytes(source, end) - end
         self.bytes_unreadable += unread + tail

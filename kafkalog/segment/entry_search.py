@@ -99,7 +99,9 @@ def find_valid_entry(source: ByteSource, position: int) -> int | None:
     """
     while position < source.size:
         data = source.read(position, WINDOW_BYTES)
-        index, budget = find_batch(data, 0, CHECKSUMMED_PER_BYTE * WINDOW_BYTES)
+        index, budget = find_batch(
+            data, 0, len(data), CHECKSUMMED_PER_BYTE * WINDOW_BYTES, False
+        )
         if index >= 0:
             return position + index
         if position + len(data) >= source.size or not len(data) or budget < 0:

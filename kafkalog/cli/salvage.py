@@ -1,0 +1,130 @@
+"""``kafkalog salvage``: write what is readable of damaged logs to a new directory."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from kafkalog.cli import command_output, terminal
+from kafkalog.cli.command_options import LocalPath, examples, format_options
+from kafkalog.cli.command_output import TableField
+from kafkalog.cli.exits import Exit, Refused
+
+SHOWN: Final = 5
+"""Maximum number of missing ranges in a cell of a table."""
+
+
+def spell_ranges(ranges: list[list[int]]) -> str:
+    """Return ranges as the text of a cell.
+
+    >>> spell_ranges([[4, 6], [9, 9]])
+    '4-6, 9'
+    """
+    texts = [
+        str(first) if first == last else f"{first}-{last}"
+        for first, last in ranges[:SHOWN]
+    ]
+    more = [f"{len(ranges) - SHOWN} more"] if len(ranges) > SHOWN else []
+    return ", ".join(texts + more)
+
+
+FIELDS: Final = (
+    TableField("topic", "topic"),
+    TableField("partition", "partition", right=True),
+    TableField("records", "records", right=True),
+    TableField("batches", "batches", right=True),
+    TableField("missing", "missing offsets", spell_ranges),
+    TableField("bytes_unreadable", "bytes unreadable", right=True),
+)
+
+
+@click.command(
+    "salvage",
+    epilog=examples(
+        "kafkalog salvage /mnt/failed/kafka /var/lib/kafka/salvaged",
+        "kafkalog salvage /tmp/fragment.bin salvaged --fragment --topic orders",
+    ),
+)
+@click.argument("source", metavar="SRC", type=LocalPath())
+@click.argument("target", metavar="DST", type=LocalPath())
+@click.option("--topic", help="The topic of a partition, a file or an image.")
+@click.option(
+    "--partition",
+    type=click.IntRange(min=0),
+    help="The partition's number; of an image, the first one.",
+)
+@click.option(
+    "--fragment/--image",
+    default=None,
+    help="Read a file as a part of one log, or as an image of a disk. "
+    "By default a file named .log is a part of a log.",
+)
+@format_options
+def command(
+    source: Path,
+    target: Path,
+    topic: str | None,
+    partition: int | None,
+    fragment: bool | None,
+    form: str | None,
+    no_color: bool,
+) -> None:
+    """Write all that is readable of damaged logs to DST, for a broker to take.
+
+    SRC is a log directory, the directory of a partition, a part of a .log file under
+    any name, or an image of a disk (a block device, a tar archive, or any bytes).
+    Nothing in it is changed. DST is a new log directory, which is missing or empty;
+    otherwise the exit code is 4. It is written as DST.incomplete, and renamed last.
+
+    A batch is readable if its CRC is valid and its offset fits. It keeps its offset,
+    leader epoch, timestamps and bytes; segments keep their names. The indexes,
+    snapshots and checkpoints are made anew.
+
+    In an image, batches of magic 2 are found by their headers and CRCs. Which partition
+    they belong to is unknown: those that certainly follow on become one partition,
+    numbered from 0 or --partition on, of the topic "salvaged" or --topic.
+
+    A row is for a partition: the numbers of its records and batches, the offsets that
+    are missing between its known start and end, and the bytes of the source that are in
+    no valid batch.
+
+    The exit code is 1 if something is missing or unreadable.
+    """
+    from kafkalog.copies.log_salvage import salvage
+    from kafkalog.errors import LogLockedError, LogStateError
+
+    try:
+        report = salvage(
+            source, target, topic=topic, partition=partition, fragment=fragment
+        )
+    except LogLockedError:
+        raise
+    except LogStateError as error:
+        raise Refused(str(error)) from error
+    show(report.as_dict(), FIELDS, str(report), form, no_color=no_color)
+    if not report.ok:
+        click.get_current_context().exit(Exit.DAMAGE)
+
+
+def show(
+    report: dict[str, Any],
+    fields: tuple[TableField, ...],
+    summary: str,
+    form: str | None,
+    *,
+    no_color: bool,
+) -> None:
+    """Print a report: as JSON, or the rows of its partitions, and a summary."""
+    form = command_output.chosen_format(form)
+    if form == "json":
+        text = json.dumps(report, ensure_ascii=False)
+        on_terminal = sys.stdout.isatty()
+        command_output.emit(f"{terminal.escape_json(text) if on_terminal else text}\n")
+        return
+    command_output.print_rows(report["partitions"], fields, form, no_color=no_color)
+    if form == "table":
+        command_output.emit(f"{terminal.escape(summary)}\n")
