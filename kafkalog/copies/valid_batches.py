@@ -7,27 +7,38 @@ searched for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
 from kafkalog.copies.offset_coverage import OffsetCoverage
 from kafkalog.decoding.decompression import first_offsets
 from kafkalog.decoding.read_policy import FIRST, ReadPolicy
+from kafkalog.errors import LocatedError
 from kafkalog.formats.layout import MAX_BATCH_BYTES
+from kafkalog.indexes.offset_index import OffsetIndex
+from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.log.log_segments import list_segments
 from kafkalog.segment.entry_order import Limits
 from kafkalog.segment.entry_search import find_valid_entry, has_plausible_offsets
 from kafkalog.segment.file_records import FileRecords, Skipped, Step
+from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.byte_source import BLOCK_BYTES, ByteSource
-from kafkalog.storage.file_names import MAX_OFFSET, parse_file_names
+from kafkalog.storage.file_names import (
+    MAX_OFFSET,
+    FileKind,
+    file_name,
+    parse_file_names,
+)
 from kafkalog.storage.location import Location, entries
 
 POLICY: Final = ReadPolicy(
     needs="headers", check_crcs="before", on_corruption="skip", control_records=True
 )
+IndexKind = TypeVar("IndexKind", OffsetIndex, TimeIndex)
+
 KINDS_OF_SEGMENTS: Final = ("log", "index", "timeindex", "txnindex")
 
 
@@ -64,7 +75,10 @@ class ValidBatches:
             yield SegmentBegin(segment.base_offset)
             with segment.open() as source:
                 is_last = segment.most == MAX_OFFSET and not known
-                yield from self._of_source(source, segment.limits, is_last=is_last)
+                end = yield from self._of_source(
+                    source, segment.limits, is_last=is_last
+                )
+            self.coverage.is_damaged |= self._is_cut(segment, end)
         for base in known:
             self._lose(base)
 
@@ -81,9 +95,19 @@ class ValidBatches:
         self.coverage.reach(base_offset)
         self.coverage.is_damaged = True
 
+    def _is_cut(self, segment: LogSegment, end: int) -> bool:
+        """Return whether an index of a segment has batches after its last one."""
+        positions = _read_index(OffsetIndex, segment, "index")
+        if positions is not None and int(positions.entries["position"][-1]) >= end:
+            return True
+        times = _read_index(TimeIndex, segment, "timeindex")
+        reached = self.coverage.reached
+        return times is not None and int(times.offsets[-1]) >= (reached or 0)
+
     def _of_source(
         self, source: ByteSource, limits: Limits, *, is_last: bool
-    ) -> Iterator[Step]:
+    ) -> Generator[Step, None, int]:
+        """Yield the valid batches of a file; return the position after the last."""
         end = unread = 0
         for step in _valid_steps(source, limits):
             rows = step.rows
@@ -98,6 +122,19 @@ class ValidBatches:
         # A segment with another after it was trimmed when that began.
         if tail or (end < source.size and not is_last):
             self.coverage.is_damaged = True
+        return end
+
+
+def _read_index(
+    kind: type[IndexKind], segment: LogSegment, extension: FileKind
+) -> IndexKind | None:
+    """Return an index of a segment that has entries; None if there is no valid one."""
+    path = segment.path.with_name(file_name(segment.base_offset, extension))
+    try:
+        index = kind.read_live(path, segment.base_offset)
+    except (FileNotFoundError, LocatedError):
+        return None
+    return index if len(index) else None
 
 
 def _known_bases(directory: Location) -> list[int]:

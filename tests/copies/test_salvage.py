@@ -1,0 +1,210 @@
+"""`salvage` of directories and fragments, compared with the undamaged originals."""
+
+import random
+import shutil
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kafkalog
+from kafkalog.errors import LogArgumentError, LogStateError, NotALogDirectoryError
+from tests import golden_data
+from tests.copies.log_truth import Truth, batches_of, logs_of, write_log
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::kafkalog.UnknownSettingsWarning"),
+]
+CHECKPOINTS = ("recovery-point-offset-checkpoint", "replication-offset-checkpoint")
+
+
+def problems(directory):
+    report = kafkalog.verify(directory)
+    return [problem for problem in report.problems if problem.severity == "error"]
+
+
+def trimmed(logs):
+    """Return files without the zeros of preallocation."""
+    return {name: data.rstrip(b"\0") for name, data in logs.items()}
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    return write_log(tmp_path_factory.mktemp("original") / "data" / "orders-0")
+
+
+def copy_of(original, tmp_path):
+    return shutil.copytree(original.parent, tmp_path / "data")
+
+
+@pytest.mark.parametrize("name", golden_data.SETS)
+def test_an_undamaged_directory_comes_over_byte_for_byte(name, tmp_path):
+    source = golden_data.logs(name)
+    report = kafkalog.salvage(source, tmp_path / "out")
+    assert report.ok
+    assert report.partitions
+    for row in report.partitions:
+        directory = f"{row.topic}-{row.partition}"
+        assert (row.missing, row.bytes_unreadable) == ((), 0)
+        copied = logs_of(tmp_path / "out" / directory)
+        # Preallocated bytes at the end are not copied.
+        assert trimmed(copied) == trimmed(logs_of(source / directory))
+    assert problems(tmp_path / "out") == []
+    assert (tmp_path / "out" / ".kafka_cleanshutdown").exists()
+
+
+@pytest.mark.parametrize("name", ["k431-clean", "k431-repl-broker2"])
+def test_epochs_ids_and_offsets_of_the_log_come_over(name, tmp_path):
+    source = golden_data.logs(name)
+    report = kafkalog.salvage(source, tmp_path / "out")
+    identity = (source / "meta.properties").read_bytes()
+    assert (tmp_path / "out" / "meta.properties").read_bytes() == identity
+    for row in report.partitions:
+        directory = f"{row.topic}-{row.partition}"
+        before = kafkalog.open(source / directory)
+        after = kafkalog.open(tmp_path / "out" / directory)
+        assert after.log_start_offset == before.log_start_offset
+        assert after.log_end_offset == before.log_end_offset
+        assert after.high_watermark == before.high_watermark
+        metadata = source / directory / "partition.metadata"
+        if metadata.exists():
+            copied = tmp_path / "out" / directory / "partition.metadata"
+            assert copied.read_bytes() == metadata.read_bytes()
+
+
+@settings(max_examples=50)
+@given(data=st.data())
+def test_damage_loses_the_batches_it_touches_and_no_others(
+    data, original, tmp_path_factory
+):
+    tmp_path = tmp_path_factory.mktemp("damaged")
+    damaged = copy_of(original, tmp_path) / "orders-0"
+    rng = random.Random(data.draw(st.integers(0, 2**32)))
+    for _ in range(data.draw(st.integers(1, 5))):
+        path = data.draw(st.sampled_from(sorted(damaged.glob("*.log"))))
+        content = bytearray(path.read_bytes())
+        kind = data.draw(st.sampled_from(["overwrite", "overwrite", "cut", "remove"]))
+        at = data.draw(st.integers(0, len(content)))
+        if kind == "overwrite":
+            length = data.draw(st.integers(20, 700))
+            content[at : at + length] = rng.randbytes(len(content[at : at + length]))
+            path.write_bytes(content)
+        elif kind == "cut":
+            path.write_bytes(content[:at])
+        elif kind == "remove" and len(list(damaged.glob("*.log"))) > 1:
+            path.unlink()
+            break
+    truth = Truth(original, damaged)
+    report = kafkalog.salvage(damaged.parent, tmp_path / "out")
+    [row] = report.partitions
+    copied = logs_of(tmp_path / "out" / "orders-0")
+    assert {n: d for n, d in copied.items() if d} == {
+        n: d for n, d in truth.kept.items() if d
+    }
+    assert list(row.missing) == truth.missing
+    assert row.bytes_unreadable == truth.unreadable
+    assert row.ok == (not (truth.missing or truth.unreadable))
+    assert problems(tmp_path / "out") == []
+    shutil.rmtree(tmp_path)
+
+
+def test_the_end_is_known_by_the_checkpoints(original, tmp_path):
+    damaged = copy_of(original, tmp_path)
+    last = max((damaged / "orders-0").glob("*.log"))
+    *_, (_, end, first, offset) = batches_of(last.read_bytes())
+    before = batches_of(last.read_bytes())[-1].position
+    assert end == last.stat().st_size
+    last.write_bytes(last.read_bytes()[:before])
+    [row] = kafkalog.salvage(damaged, tmp_path / "out").partitions
+    assert (list(row.missing), row.bytes_unreadable) == ([(first, offset)], 0)
+    for name in CHECKPOINTS:
+        (damaged / name).unlink()
+    for path in (damaged / "orders-0").glob("*.snapshot"):
+        path.unlink()
+    [row] = kafkalog.salvage(damaged, tmp_path / "again").partitions
+    assert row.ok  # nothing states that there was more
+
+
+@pytest.mark.parametrize("cut", [1, 100, 777])
+def test_a_fragment_begins_and_ends_inside_of_a_batch(original, tmp_path, cut):
+    [segment, *_] = sorted(original.glob("*.log"))
+    content = segment.read_bytes()
+    whole = [b for b in batches_of(content) if b.position >= cut]
+    whole = [b for b in whole if b.end <= len(content) - 9]
+    fragment = tmp_path / "part.bin"
+    fragment.write_bytes(content[cut:-9])
+    report = kafkalog.salvage(
+        fragment, tmp_path / "out", fragment=True, topic="orders", partition=3
+    )
+    [row] = report.partitions
+    expected = content[whole[0].position : whole[-1].end]
+    assert logs_of(tmp_path / "out" / "orders-3") == {
+        f"{whole[0].first:020}.log": expected
+    }
+    assert row.missing == ()
+    assert row.bytes_unreadable == len(content) - cut - 9 - len(expected)
+    assert not report.ok
+
+
+def test_a_manager_opens_what_was_salvaged_and_appends(original, tmp_path):
+    kafkalog.salvage(original, tmp_path / "out", topic="other")
+    with kafkalog.LogManager(tmp_path / "out") as logs:
+        log = logs["other", 0]
+        assert log.report.clean
+        end = log.log_end_offset
+        log.append_records({"value": [b"more"]}, leader_epoch=9)
+        assert log.log_end_offset == end + 1
+
+
+@pytest.mark.parametrize("there", ["file", "directory"])
+def test_a_destination_that_is_not_empty_is_refused(original, tmp_path, there):
+    out = tmp_path / "out"
+    if there == "file":
+        out.touch()
+    else:
+        (out / "sub").mkdir(parents=True)
+    with pytest.raises(LogStateError, match="expected an empty or no directory"):
+        kafkalog.salvage(original, out)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_destination_inside_of_the_source_is_refused(original):
+    with pytest.raises(LogStateError, match="inside of the source"):
+        kafkalog.salvage(original.parent, original.parent / "out")
+
+
+def test_an_interrupted_copy_keeps_another_name(original, tmp_path, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("kafkalog.storage.durable_file.Disk.rename", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            kafkalog.salvage(original, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "out.incomplete").mkdir(exist_ok=True)
+    with pytest.raises(LogStateError, match="incomplete copy of an earlier call"):
+        kafkalog.salvage(original, tmp_path / "out")
+
+
+def test_after_an_error_nothing_is_left(original, tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("kafkalog.copies.copy_directory.CopiedLog.finish", fail)
+    with pytest.raises(OSError, match="No space"):
+        kafkalog.salvage(original, tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_that_no_partition_has_is_refused(original, tmp_path):
+    with pytest.raises(LogArgumentError, match="expected a legal name"):
+        kafkalog.salvage(original, tmp_path / "out", topic="a/b")
+    with pytest.raises(LogArgumentError, match="of a log directory, expected none"):
+        kafkalog.salvage(original.parent, tmp_path / "out", topic="a")
+    with pytest.raises(FileNotFoundError):
+        kafkalog.salvage(tmp_path / "missing", tmp_path / "out")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(NotALogDirectoryError):
+        kafkalog.salvage(tmp_path / "empty", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
