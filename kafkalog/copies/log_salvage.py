@@ -126,7 +126,7 @@ def salvage(
     ...         _ = file.seek(segment.path.stat().st_size // 2), file.write(b"?")
     ...     report = kafkalog.salvage(f"{root}/data", f"{root}/salvaged")
     >>> report
-    <SalvageReport: 1 partition, 2 records, 1 offsets missing>
+    <SalvageReport: 1 partition, 2 records, 1 offset missing>
     >>> report.partitions[0].missing
     (OffsetRange(first=1, last=1),)
     """

@@ -161,7 +161,8 @@ class SalvageReport:
             for row in self.partitions
             for found in row.missing
         )
-        state = f"{lost:,} offsets missing" if lost else "nothing missing"
+        offsets = "offset" if lost == 1 else "offsets"
+        state = f"{lost:,} {offsets} missing" if lost else "nothing missing"
         return f"{count:,} {noun}, {records:,} records, {state}"
 
     def __repr__(self) -> str:
