@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from kafkalog.config.log_config import LogConfig
     from kafkalog.copies.log_restore import prove, restore
     from kafkalog.copies.log_salvage import salvage
+    from kafkalog.copies.replica_healing import heal
     from kafkalog.copies.restore_report import RestoreReport
     from kafkalog.decoding.record_batch import Record, RecordBatch
     from kafkalog.encoding.batch_builder import RecordBatchBuilder, encode_batches
@@ -130,6 +131,7 @@ __all__ = [
     "diff",
     "encode_batches",
     "groups",
+    "heal",
     "internal",
     "lag",
     "open",
@@ -186,6 +188,7 @@ _MODULES: Final = {
     "diff": "query.log_diff",
     "encode_batches": "encoding.batch_builder",
     "groups": "export.group_lag",
+    "heal": "copies.replica_healing",
     "internal": "export.internal_tables",
     "lag": "export.group_lag",
     "open": "log.opening",

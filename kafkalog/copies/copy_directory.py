@@ -68,6 +68,7 @@ class CopyDirectory:
     def __init__(self, target: Path) -> None:
         self.target = target.absolute()
         self.path = self.target.with_name(self.target.name + INCOMPLETE)
+        self.is_discarded = False
 
     def __enter__(self) -> Self:
         if not self.target.parent.is_dir():
@@ -87,12 +88,16 @@ class CopyDirectory:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
+        if kind is not None or self.is_discarded:
             rmtree(self.path)
             return
         DISK.sync_directory(self.path)
         DISK.rename(self.path, self.target)
         DISK.sync_directory(self.target.parent)
+
+    def discard(self) -> None:
+        """Remove the directory at the end, instead of giving it its name."""
+        self.is_discarded = True
 
     def open(
         self, name: Name, settings: LogConfig, topic_id: str | None = None
@@ -102,7 +107,9 @@ class CopyDirectory:
         return CopiedLog(open_to_append(path, settings, topic_id=topic_id))
 
     def copy_identity(self, source: Location) -> None:
-        """Copy a valid ``meta.properties`` of another log directory, if it has one."""
+        """Copy a valid ``meta.properties`` of a log directory, unless there is one."""
+        if (self.path / META_PROPERTIES).exists():
+            return
         try:
             identity = read_if_exists(source / META_PROPERTIES, _with_bytes)
         except (CorruptCheckpointError, UnsupportedFormatError):
@@ -133,7 +140,7 @@ class CopiedLog:
     log: WritableLog
     records: int = 0
     batches: int = 0
-    _has_begun: bool = False
+    has_begun: bool = False
 
     def __enter__(self) -> Self:
         return self
@@ -147,8 +154,8 @@ class CopiedLog:
     def begin_segment(self, base_offset: int) -> None:
         """Begin a segment, whose base offset is at or above the log end offset."""
         log = self.log
-        if not self._has_begun:
-            self._has_begun = True
+        if not self.has_begun:
+            self.has_begun = True
             if log.log_end_offset != base_offset:
                 log.truncate_fully(base_offset)
         elif log.growing_segments[-1].base_offset < base_offset:

@@ -24,34 +24,25 @@ from kafkalog.copies.copy_directory import (
     topic_id_of,
 )
 from kafkalog.copies.image_search import ImageFile, find_batches
+from kafkalog.copies.known_offsets import KnownOffsets
 from kafkalog.copies.offset_coverage import OffsetCoverage
 from kafkalog.copies.salvage_report import SalvagedPartition, SalvageReport
-from kafkalog.copies.valid_batches import SegmentBegin, ValidBatches
+from kafkalog.copies.valid_batches import ValidBatches
 from kafkalog.errors import (
-    CorruptCheckpointError,
     LogArgumentError,
     LogStateError,
     NotALogDirectoryError,
 )
 from kafkalog.formats.batch_headers import BatchHeaders, Bytes
-from kafkalog.formats.checkpoint import EpochEntry, parse_epochs
 from kafkalog.log.ownership import Name
 from kafkalog.query.sources import FILE_ENDINGS
-from kafkalog.segment.file_records import STEP_BYTES, Step
+from kafkalog.segment.file_records import STEP_BYTES
+from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.byte_source import FileSource
-from kafkalog.storage.checkpoint_file import (
-    HIGH_WATERMARKS,
-    LEADER_EPOCHS,
-    LOG_STARTS,
-    RECOVERY_POINTS,
-    read_if_exists,
-    read_offsets_or_none,
-)
 from kafkalog.storage.file_names import (
-    parse_file_names,
     parse_partition_dir,
 )
-from kafkalog.storage.location import AnyPath, entries, local_path
+from kafkalog.storage.location import AnyPath, local_path
 from kafkalog.storage.log_directory import is_partition, list_partitions
 
 SALVAGED: Final = "salvaged"
@@ -188,14 +179,20 @@ def _of_one(source: Path, name: Name, copy: CopyDirectory) -> SalvagedPartition:
     with copy.open(name, settings, topic_id) as log:
         if not source.is_dir():
             with FileSource(source) as file:
-                _write(batches.of_file(file), log, notes)
+                for step in batches.of_file(file):
+                    if not log.has_begun:
+                        log.begin_segment(int(batches.first_offsets[0]))
+                    _append(log, step.data, step.origin, step.rows, notes)
         else:
-            start = read_offsets_or_none(source.parent, LOG_STARTS).get(name)
-            high_watermark = read_offsets_or_none(source.parent, HIGH_WATERMARKS)
-            coverage.reached = start
-            _write(batches.of_directory(source), log, notes)
-            _reach_end(source, name, coverage)
-            log.finish(start, high_watermark.get(name), _epochs_of(source))
+            known = KnownOffsets.of(source, name)
+            coverage.reached = known.log_start_offset
+            for each in batches.of_directory(source):
+                if isinstance(each, LogSegment):
+                    log.begin_segment(each.base_offset)
+                else:
+                    _append(log, each.data, each.origin, each.rows, notes)
+            coverage.reach_end(known.end)
+            log.finish(known.log_start_offset, known.high_watermark, known.epochs)
     return SalvagedPartition(
         *name,
         records=log.records,
@@ -205,16 +202,6 @@ def _of_one(source: Path, name: Name, copy: CopyDirectory) -> SalvagedPartition:
         source=str(source),
         notes=tuple(notes),
     )
-
-
-def _write(
-    found: Iterator[SegmentBegin | Step], log: CopiedLog, notes: list[str]
-) -> None:
-    for each in found:
-        if isinstance(each, Step):
-            _append(log, each.data, each.origin, each.rows, notes)
-        else:
-            log.begin_segment(each.base_offset)
 
 
 def _of_image(
@@ -269,34 +256,3 @@ def _append(
     for index, error in log.append(data, origin, rows):
         at = int(rows["position"][index])
         notes.append(f"batch at byte {at}: {error}")
-
-
-def _reach_end(directory: Path, name: Name, coverage: OffsetCoverage) -> None:
-    """Add the offsets up to the greatest known log end offset, which are missing.
-
-    It is known by the checkpoints, and by the name of the last producer snapshot.
-    """
-    ends = [
-        offsets[name]
-        for offsets in (
-            read_offsets_or_none(directory.parent, checkpoint)
-            for checkpoint in (HIGH_WATERMARKS, RECOVERY_POINTS)
-        )
-        if name in offsets
-    ]
-    names = parse_file_names(entry.name for entry in entries(directory))
-    ends += [
-        each.base_offset
-        for each in names.values()
-        if each.kind == "snapshot" and each.suffix is None
-    ]
-    coverage.is_damaged = True
-    coverage.reach(max(ends, default=0))
-
-
-def _epochs_of(directory: Path) -> list[EpochEntry]:
-    """Return the entries of the epoch checkpoint; a corrupt file has none."""
-    try:
-        return read_if_exists(directory / LEADER_EPOCHS, parse_epochs) or []
-    except CorruptCheckpointError:
-        return []

@@ -46,6 +46,11 @@ class OffsetCoverage:
             self.reached = offset
         self.is_damaged = False
 
+    def reach_end(self, end: int) -> None:
+        """Reach the known end of the log: the offsets up to it are missing."""
+        self.is_damaged = True
+        self.reach(end)
+
     def add(self, rows: BatchHeaders, first_offsets: Int64s, end: int) -> int:
         """Add valid batches; `end` is the position after the batch before them.
 

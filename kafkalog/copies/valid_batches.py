@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from kafkalog.copies.offset_coverage import OffsetCoverage
+from kafkalog.copies.offset_coverage import Int64s, OffsetCoverage
 from kafkalog.decoding.decompression import first_offsets
 from kafkalog.decoding.read_policy import FIRST, ReadPolicy
 from kafkalog.errors import LocatedError
@@ -42,13 +42,6 @@ IndexKind = TypeVar("IndexKind", OffsetIndex, TimeIndex)
 KINDS_OF_SEGMENTS: Final = ("log", "index", "timeindex", "txnindex")
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentBegin:
-    """The begin of a segment; that of a lone file has its first batch's offset."""
-
-    base_offset: int
-
-
 @dataclass(slots=True)
 class ValidBatches:
     """The valid batches of one partition, with what is missing between them.
@@ -58,10 +51,10 @@ class ValidBatches:
 
     coverage: OffsetCoverage = field(default_factory=OffsetCoverage)
     bytes_unreadable: int = 0
-    _first_offset: int = 0
-    _has_begun: bool = False
+    first_offsets: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    """The first offsets of the batches that were yielded last."""
 
-    def of_directory(self, directory: Location) -> Iterator[SegmentBegin | Step]:
+    def of_directory(self, directory: Location) -> Iterator[LogSegment | Step]:
         """Yield the segments of a partition's directory, and their batches.
 
         A segment whose ``.log`` is missing is known by the names of its other files.
@@ -72,7 +65,7 @@ class ValidBatches:
                 self._lose(known.pop(0))
             known = [base for base in known if base > segment.base_offset]
             self.coverage.reach(segment.base_offset)
-            yield SegmentBegin(segment.base_offset)
+            yield segment
             with segment.open() as source:
                 is_last = segment.most == MAX_OFFSET and not known
                 end = yield from self._of_source(
@@ -82,13 +75,9 @@ class ValidBatches:
         for base in known:
             self._lose(base)
 
-    def of_file(self, source: ByteSource) -> Iterator[SegmentBegin | Step]:
+    def of_file(self, source: ByteSource) -> Iterator[Step]:
         """Yield the batches of a lone file, which may begin inside of a batch."""
-        for step in self._of_source(source, Limits(), is_last=True):
-            if not self._has_begun:
-                self._has_begun = True
-                yield SegmentBegin(self._first_offset)
-            yield step
+        yield from self._of_source(source, Limits(), is_last=True)
 
     def _lose(self, base_offset: int) -> None:
         """Add a segment of which no batch is left."""
@@ -115,7 +104,7 @@ class ValidBatches:
             unread += int(rows["position"][-1] + rows["size_in_bytes"][-1]) - end
             unread -= int(rows["size_in_bytes"].sum())
             end = self.coverage.add(rows, firsts, end)
-            self._first_offset = int(firsts[0])
+            self.first_offsets = firsts
             yield step
         tail = _end_of_bytes(source, end) - end
         self.bytes_unreadable += unread + tail

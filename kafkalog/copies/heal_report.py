@@ -1,0 +1,155 @@
+"""The report of `heal`: a row for each partition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from kafkalog.copies.offset_coverage import OffsetRange
+from kafkalog.copies.salvage_report import SCHEMA
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class HealedPartition:
+    """One partition: what it was healed from, or why it cannot be.
+
+    Attributes
+    ----------
+    topic, partition : str, int
+        The partition.
+    records, batches : int
+        Records, control records included, and batches of the healed log; 0 if it
+        cannot be healed.
+    missing : tuple of OffsetRange
+        Ranges of offsets, first and last included, of which no replica has a valid
+        batch of the true history.
+    bytes_unreadable : int
+        Bytes of all replicas' ``.log`` files that are in no valid batch.
+    sources : mapping of int to str
+        The replica of which the batches are, by the first offset from which on.
+    why : str
+        Empty, or why the partition cannot be healed.
+    """
+
+    topic: str
+    partition: int
+    records: int
+    batches: int
+    missing: tuple[OffsetRange, ...]
+    bytes_unreadable: int
+    sources: dict[int, str]
+    why: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the partition is healed."""
+        return not self.why
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the partition as it is printed in JSON.
+
+        Returns
+        -------
+        dict
+            A member for each attribute, in their order; ranges are lists.
+
+        Examples
+        --------
+        >>> row = HealedPartition("orders", 0, 9, 3, (), 210, {0: "a", 4: "b"})
+        >>> row.as_dict()["sources"]
+        {0: 'a', 4: 'b'}
+        """
+        row = {member.name: getattr(self, member.name) for member in fields(self)}
+        row["missing"] = [list(lost) for lost in self.missing]
+        return row
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class HealReport:
+    """The result of `heal`.
+
+    Attributes
+    ----------
+    partitions : tuple of HealedPartition
+        A row for each partition of any source, by topic and number.
+
+    Examples
+    --------
+    >>> row = HealedPartition("orders", 0, 9, 3, (), 0, {0: "a"})
+    >>> HealReport((row,))
+    <HealReport: 1 partition healed>
+    """
+
+    partitions: tuple[HealedPartition, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether all partitions are healed; otherwise nothing was written."""
+        return all(row.ok for row in self.partitions)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as it is printed in JSON.
+
+        Returns
+        -------
+        dict
+            The schema's number and the partitions.
+
+        Examples
+        --------
+        >>> HealReport(()).as_dict()
+        {'schema': 1, 'partitions': []}
+        """
+        rows = [row.as_dict() for row in self.partitions]
+        return {"schema": SCHEMA, "partitions": rows}
+
+    def to_arrow(self) -> pa.Table:
+        """Return the partitions as a table, one row each.
+
+        Returns
+        -------
+        pyarrow.Table
+            A column for each attribute of `HealedPartition`, in their order.
+
+        Raises
+        ------
+        MissingDependencyError
+            If pyarrow is not installed.
+
+        Examples
+        --------
+        >>> HealReport(()).to_arrow().column_names[:3]
+        ['topic', 'partition', 'records']
+        """
+        from kafkalog.export.optional_packages import require
+
+        arrow = require("pyarrow", "arrow")
+        types = {
+            "topic": arrow.string(),
+            "partition": arrow.int32(),
+            "missing": arrow.list_(arrow.list_(arrow.int64(), 2)),
+            "sources": arrow.map_(arrow.int64(), arrow.string()),
+            "why": arrow.string(),
+        }
+        names = [member.name for member in fields(HealedPartition)]
+        schema = arrow.schema(
+            [(name, types.get(name, arrow.int64())) for name in names]
+        )
+        rows = [row.as_dict() for row in self.partitions]
+        for row in rows:
+            row["sources"] = list(row["sources"].items())
+        return arrow.Table.from_pylist(rows, schema)
+
+    def __str__(self) -> str:
+        count = len(self.partitions)
+        noun = "partition" if count == 1 else "partitions"
+        refused = sum(not row.ok for row in self.partitions)
+        if refused:
+            return f"{count:,} {noun}, {refused:,} cannot be healed: nothing written"
+        return f"{count:,} {noun} healed"
+
+    def __repr__(self) -> str:
+        return f"<HealReport: {self}>"

@@ -1,0 +1,190 @@
+"""The valid batches of one replica, and which of them are of another's history.
+
+A replica's history is the leader epoch of each of its offsets. The records of an offset
+in a leader epoch are the same in all replicas that have them: the leader of that epoch
+wrote them, and followers copy. So a batch of one replica is of the history of another
+if that has the same epoch at its offset; and all batches before one that both have are
+of the same history, too.
+
+Source: ``LeaderEpochFileCache.java``, KIP-101.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog.copies.known_offsets import KnownOffsets
+from kafkalog.copies.offset_coverage import OffsetRange
+from kafkalog.copies.valid_batches import ValidBatches
+from kafkalog.formats.batch_headers import BatchHeaders
+from kafkalog.formats.checkpoint import EpochEntry
+from kafkalog.formats.layout import BATCH, NO_LEADER_EPOCH
+from kafkalog.log.ownership import Name
+from kafkalog.segment.log_segment import LogSegment
+
+Bools = npt.NDArray[np.bool_]
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Replica:
+    """One replica of a partition: the headers of its valid batches, and what it lacks.
+
+    `rows` have the first offset of each batch as `base_offset`, that of wrapper
+    messages included. `numbers` has, for each, the index
+    of its segment in `segments`.
+    """
+
+    directory: Path
+    known: KnownOffsets
+    rows: BatchHeaders
+    numbers: npt.NDArray[np.int32]
+    segments: list[LogSegment]
+    missing: list[OffsetRange]
+    bytes_unreadable: int
+    start: int
+    end: int
+    epochs: list[EpochEntry] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, directory: Path, name: Name) -> Replica:
+        """Return the replica in a partition's directory, all of which is read."""
+        known = KnownOffsets.of(directory, name)
+        batches = ValidBatches()
+        batches.coverage.reached = known.log_start_offset
+        parts: list[BatchHeaders] = [np.empty(0, BATCH)]
+        numbers: list[npt.NDArray[np.int32]] = [np.empty(0, np.int32)]
+        segments: list[LogSegment] = []
+        for each in batches.of_directory(directory):
+            if isinstance(each, LogSegment):
+                segments.append(each)
+                continue
+            rows = each.rows.copy()
+            rows["base_offset"] = batches.first_offsets
+            parts.append(rows)
+            numbers.append(np.full(len(rows), len(segments) - 1, np.int32))
+        batches.coverage.reach_end(known.end)
+        rows = np.concatenate(parts)
+        bases = [segment.base_offset for segment in segments[:1]]
+        starts = [known.log_start_offset, *bases]
+        replica = cls(
+            directory,
+            known,
+            rows,
+            np.concatenate(numbers),
+            segments,
+            batches.coverage.missing,
+            batches.bytes_unreadable,
+            next((start for start in starts if start is not None), 0),
+            batches.coverage.reached or 0,
+        )
+        replica.epochs = replica._confirmed_epochs()
+        return replica
+
+    @property
+    def last_epoch(self) -> int:
+        """The greatest leader epoch, by the batches and by the epoch checkpoint."""
+        of_batches = self.rows["leader_epoch"].max(initial=NO_LEADER_EPOCH)
+        return max(int(of_batches), *(entry.epoch for entry in self.epochs[-1:]), -1)
+
+    def _confirmed_epochs(self) -> list[EpochEntry]:
+        """Return the epoch checkpoint, if no batch contradicts it; else no entries."""
+        entries = self.known.epochs
+        ascend = all(
+            a.epoch < b.epoch and a.start_offset < b.start_offset
+            for a, b in pairwise(entries)
+        )
+        if not entries or not ascend:
+            return []
+        rows = self.rows[self.rows["base_offset"] >= entries[0].start_offset]
+        epochs = np.array([entry.epoch for entry in entries])
+        starts = np.array([entry.start_offset for entry in entries])
+        places = np.searchsorted(starts, rows["base_offset"], side="right") - 1
+        return entries if (epochs[places] == rows["leader_epoch"]).all() else []
+
+    def epoch_at(self, offset: int) -> int | None:
+        """Return the leader epoch of an offset; None if it is unknown."""
+        if self.epochs and offset >= self.epochs[0].start_offset:
+            starts = [entry.start_offset for entry in self.epochs]
+            return self.epochs[bisect_right(starts, offset) - 1].epoch
+        rows = self.rows
+        after = int(np.searchsorted(rows["last_offset"], offset))
+        if after == len(rows):
+            return None
+        epoch = int(rows["leader_epoch"][after])
+        if rows["base_offset"][after] <= offset:
+            return epoch
+        return epoch if after and epoch == rows["leader_epoch"][after - 1] else None
+
+    def shares(self, other: Replica) -> Bools:
+        """Return which batches of `other` are of the history of this replica."""
+        common = np.intersect1d(_places(self.rows), _places(other.rows))
+        anchor = int(common["last_offset"].max(initial=-1)) if len(common) else -1
+        shared: Bools = other.rows["last_offset"] <= anchor
+        for i in np.flatnonzero(~shared).tolist():
+            row = other.rows[i]
+            epoch = self.epoch_at(int(row["base_offset"]))
+            shared[i] = (
+                epoch is not None
+                and epoch == int(row["leader_epoch"])
+                and epoch == self.epoch_at(int(row["last_offset"]))
+            )
+        return shared
+
+    def covered_to(self, offset: int, shared: Bools, most: int) -> int:
+        """Return the last offset up to which this replica covers all from `offset` on.
+
+        `shared` are the batches that may be used; `most` is the last offset wanted.
+        Returns `offset` - 1 if it does not cover `offset`.
+        """
+        if not self.start <= offset < self.end:
+            return offset - 1
+        last = min(most, self.end - 1)
+        for lost in self.missing:
+            if lost.last >= offset:
+                last = min(last, lost.first - 1)
+                break
+        first = int(np.searchsorted(self.rows["last_offset"], offset))
+        for i in range(first, len(self.rows)):
+            base = int(self.rows["base_offset"][i])
+            if base > last:
+                break
+            if not shared[i] or base < offset or self.rows["last_offset"][i] > last:
+                return min(last, max(base, offset) - 1)
+        return last
+
+    def between(self, first: int, last: int) -> slice:
+        """Return the rows of the batches from offset `first` to `last`."""
+        ends = self.rows["last_offset"]
+        return slice(
+            int(np.searchsorted(ends, first)),
+            int(np.searchsorted(ends, last, side="right")),
+        )
+
+
+def _places(rows: BatchHeaders) -> npt.NDArray[np.void]:
+    """Return the last offset and the leader epoch of batches."""
+    places = np.empty(
+        len(rows), [("last_offset", np.int64), ("leader_epoch", np.int32)]
+    )
+    places["last_offset"] = rows["last_offset"]
+    places["leader_epoch"] = rows["leader_epoch"]
+    return places
+
+
+def runs_of(flags: Bools) -> Iterator[slice]:
+    """Yield the slices in which all flags are set.
+
+    >>> list(runs_of(np.array([True, True, False, True])))
+    [slice(0, 2, None), slice(3, 4, None)]
+    """
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], flags, [False]))))
+    for first, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+        yield slice(first, end)

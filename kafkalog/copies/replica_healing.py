@@ -1,0 +1,354 @@
+"""`heal`: one valid log from replicas that are each damaged elsewhere.
+
+The replica with the greatest last leader epoch, and of those the one with the greatest
+end offset, defines the true history, as in a leader election. Its valid batches are
+taken. Offsets of which it has none are taken from the other replicas, where these have
+a valid batch of the same history: see `replica_batches`. Offsets of which no replica
+has any, and two valid batches with different records of the same offset and epoch, are
+a reason to refuse.
+
+Replicas are compacted on their own, so a valid batch may have fewer records in one than
+in another. The records that both have must be equal.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog.copies.copy_directory import (
+    SOURCE_SEGMENTS,
+    CopiedLog,
+    CopyDirectory,
+    topic_id_of,
+)
+from kafkalog.copies.heal_report import HealedPartition, HealReport
+from kafkalog.copies.offset_coverage import OffsetRange
+from kafkalog.copies.replica_batches import Bools, Replica, runs_of
+from kafkalog.errors import (
+    CorruptRecordError,
+    LogArgumentError,
+    LogStateError,
+    NotALogDirectoryError,
+)
+from kafkalog.formats.batch_headers import BatchHeaders
+from kafkalog.log.ownership import Name
+from kafkalog.query.record_differences import (
+    COMPARED,
+    differing_columns,
+    match_offsets,
+)
+from kafkalog.query.scan import scan
+from kafkalog.segment.file_records import STEP_BYTES
+from kafkalog.storage.file_names import parse_partition_dir
+from kafkalog.storage.location import AnyPath, local_path
+from kafkalog.storage.log_directory import is_partition, list_partitions
+
+SAME_BATCH: Final = ("base_offset", "last_offset", "size_in_bytes", "crc")
+
+
+class TakenRange(NamedTuple):
+    """Offsets that are taken from one replica."""
+
+    replica: Replica
+    first: int
+    last: int
+
+
+def heal(sources: Sequence[AnyPath], dst: str | os.PathLike[str]) -> HealReport:
+    """Write one valid log from replicas that are each damaged elsewhere.
+
+    The replica with the greatest last leader epoch, and of those the one with the
+    greatest end offset, defines the true history. Batches that it lacks are taken from
+    the others, if they are of the same history by their leader epochs and have valid
+    CRCs. All batches keep their bytes. Nothing in `sources` is changed.
+
+    If one partition cannot be healed, nothing is written, and the report states why.
+
+    Parameters
+    ----------
+    sources : sequence of path
+        Log directories with replicas of the same partitions, or directories of
+        replicas of one partition.
+    dst : path
+        The log directory to write, which is missing or empty. It is written as
+        ``<dst>.incomplete``, and renamed at the end.
+
+    Returns
+    -------
+    HealReport
+        For each partition the replicas that its batches are from, or why it cannot be
+        healed.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a source does not exist, or the parent of `dst`.
+    NotALogDirectoryError
+        If a source is neither a partition nor a log directory.
+    LogArgumentError
+        If there is no source, or if sources are of different kinds or partitions.
+    LogStateError
+        If `dst` is not empty, or is inside of a source.
+
+    Examples
+    --------
+    >>> import shutil, tempfile, kafkalog
+    >>> with tempfile.TemporaryDirectory() as root:
+    ...     with kafkalog.open(f"{root}/a/orders-0", "a") as log:
+    ...         for value in (b"one", b"two", b"three"):
+    ...             _ = log.append_records({"value": [value]})
+    ...         [segment] = log.segments
+    ...     _ = shutil.copytree(f"{root}/a", f"{root}/b")
+    ...     with open(segment.path, "r+b") as file:
+    ...         _ = file.seek(segment.path.stat().st_size // 2), file.write(b"?")
+    ...     report = kafkalog.heal([f"{root}/a", f"{root}/b"], f"{root}/healed")
+    ...     list(report.partitions[0].sources)
+    [0, 1, 2]
+    """
+    places = [local_path(source).absolute() for source in sources]
+    target = local_path(dst).absolute()
+    for place in places:
+        if place == target or place in target.parents:
+            raise LogStateError(f"destination inside of a source: {target}")
+    found = _replicas_of(places)
+    rows = []
+    with CopyDirectory(target) as copy:
+        for place in places:
+            if not is_partition(place):
+                copy.copy_identity(place)
+        for name, directories in sorted(found.items()):
+            rows.append(_heal(name, directories, copy))
+        if not all(row.ok for row in rows):
+            copy.discard()
+    return HealReport(tuple(rows))
+
+
+def _replicas_of(places: Sequence[Path]) -> dict[Name, list[Path]]:
+    """Return the directories of each partition's replicas."""
+    if not places:
+        raise LogArgumentError("no source, expected at least one")
+    found: dict[Name, list[Path]] = {}
+    kinds = set()
+    for place in places:
+        if not place.is_dir():
+            raise FileNotFoundError(2, os.strerror(2), str(place))
+        is_one = is_partition(place)
+        kinds.add(is_one)
+        if is_one:
+            parsed = parse_partition_dir(place.name)
+            if parsed is None:
+                raise NotALogDirectoryError(
+                    f"name {place.name!r}, expected a topic and a partition: {place}"
+                )
+            found.setdefault((parsed.topic, parsed.partition), []).append(place)
+            continue
+        for name, directory in list_partitions(place):
+            assert isinstance(directory, Path)
+            found.setdefault((name.topic, name.partition), []).append(directory)
+    if len(kinds) > 1 or (kinds == {True} and len(found) > 1):
+        raise LogArgumentError(
+            "sources of different kinds or partitions, expected log directories, or "
+            "replicas of one partition"
+        )
+    return found
+
+
+def _heal(
+    name: Name, directories: Sequence[Path], copy: CopyDirectory
+) -> HealedPartition:
+    """Heal one partition; write it unless a partition before it was refused."""
+    replicas = [Replica.read(directory, name) for directory in directories]
+    # The first of equal ones.
+    true = max(replicas, key=lambda one: (one.last_epoch, one.end))
+    shared = [true.shares(replica) for replica in replicas]
+    unreadable = sum(replica.bytes_unreadable for replica in replicas)
+    taken, missing = _plan(true, replicas, shared)
+    why = _missing_text(missing) or _conflict(replicas, shared)
+    log: CopiedLog | None = None
+    if not why and not copy.is_discarded:
+        topic_ids = [topic_id_of(directory) for directory in directories]
+        known_ids = {topic_id for topic_id in topic_ids if topic_id is not None}
+        if len(known_ids) > 1:
+            why = f"different topic ids: {', '.join(sorted(known_ids))}"
+        else:
+            with copy.open(name, SOURCE_SEGMENTS, *known_ids) as log:
+                _write(log, true, taken)
+    if why:
+        copy.discard()
+    return HealedPartition(
+        *name,
+        records=0 if log is None else log.records,
+        batches=0 if log is None else log.batches,
+        missing=tuple(missing),
+        bytes_unreadable=unreadable,
+        sources=dict(_sources(taken)) if not why else {},
+        why=why,
+    )
+
+
+def _plan(
+    true: Replica, replicas: Sequence[Replica], shared: Sequence[Bools]
+) -> tuple[list[TakenRange], list[OffsetRange]]:
+    """Return which offsets to take from which replica, and which none of them has."""
+    taken: list[TakenRange] = []
+    missing: list[OffsetRange] = []
+    at = min([true.start, *true.rows["base_offset"][:1].tolist()])
+    for lost in true.missing:
+        if lost.first > at:
+            taken.append(TakenRange(true, at, lost.first - 1))
+        at = lost.first
+        while at <= lost.last:
+            last, replica = max(
+                (
+                    (replica.covered_to(at, flags, lost.last), replica)
+                    for replica, flags in zip(replicas, shared, strict=True)
+                    if replica is not true
+                ),
+                key=lambda pair: pair[0],
+                default=(at - 1, true),
+            )
+            if last < at:
+                following = [
+                    int(base)
+                    for replica in replicas
+                    for base in replica.rows["base_offset"]
+                    if at < base <= lost.last
+                ]
+                end = min(following, default=lost.last + 1) - 1
+                missing.append(OffsetRange(at, end))
+                at = end + 1
+                continue
+            taken.append(TakenRange(replica, at, last))
+            at = last + 1
+    if at < true.end:
+        taken.append(TakenRange(true, at, true.end - 1))
+    return taken, missing
+
+
+def _missing_text(missing: Sequence[OffsetRange]) -> str:
+    """Return the reason for offsets that are missing, or nothing."""
+    if not missing:
+        return ""
+    texts = ", ".join(f"{first} to {last}" for first, last in missing)
+    return f"no replica has a valid batch of the true history for offsets {texts}"
+
+
+def _conflict(replicas: Sequence[Replica], shared: Sequence[Bools]) -> str:
+    """Return where two replicas have different records of an offset, or nothing."""
+    for i, a in enumerate(replicas):
+        for j in range(i):
+            b = replicas[j]
+            for first, last in _unequal(a.rows[shared[i]], b.rows[shared[j]]):
+                columns = _differing(a.directory, b.directory, first, last)
+                if columns is not None:
+                    offset, names = columns
+                    return (
+                        f"different {', '.join(names)} at offset {offset}: "
+                        f"{b.directory} and {a.directory}"
+                    )
+    return ""
+
+
+def _unequal(a: BatchHeaders, b: BatchHeaders) -> Iterator[OffsetRange]:
+    """Yield ranges of offsets that both have, in batches that are not the same."""
+    places = np.searchsorted(b["last_offset"], a["base_offset"])
+    overlap = places < len(b)
+    overlap[overlap] = b["base_offset"][places[overlap]] <= a["last_offset"][overlap]
+    same = overlap.copy()
+    for field in SAME_BATCH:
+        same[same] = a[field][same] == b[field][places[same]]
+    for part in runs_of(overlap & ~same):
+        rows = a[part]
+        yield OffsetRange(int(rows["base_offset"][0]), int(rows["last_offset"][-1]))
+
+
+def _differing(a: Path, b: Path, first: int, last: int) -> tuple[int, list[str]] | None:
+    """Return the first offset in a range at which two replicas' records differ."""
+    sides = [
+        scan(
+            side,
+            columns=("offset", *COMPARED),
+            start_offset=first,
+            end_offset=last + 1,
+            control_records=True,
+            on_corruption="skip",
+        ).chunks()
+        for side in (a, b)
+    ]
+    left, right = (next(side, None) for side in sides)
+    while left is not None and right is not None:
+        match_a, match_b = match_offsets(left.offset, right.offset)
+        columns = differing_columns(left, match_a, right, match_b)
+        if columns:
+            place = min(int(column.argmax()) for column in columns.values())
+            offset = int(left.offset[match_a[place]])
+            return offset, [name for name in columns if columns[name][place]]
+        if left.offset[-1] <= right.offset[-1]:
+            left = next(sides[0], None)
+        else:
+            right = next(sides[1], None)
+    return None
+
+
+def _write(log: CopiedLog, true: Replica, taken: Iterable[TakenRange]) -> None:
+    """Write the batches of the ranges, in segments as those of the true replica."""
+    bases = [segment.base_offset for segment in true.segments]
+    begun = 0
+    for replica, first, last in taken:
+        chosen = replica.between(first, last)
+        for rows, number in _parts(
+            replica.rows[chosen], replica.numbers[chosen], bases
+        ):
+            segment = replica.segments[number]
+            while begun < len(bases) and bases[begun] <= rows["base_offset"][0]:
+                log.begin_segment(bases[begun])
+                begun += 1
+            start = int(rows["position"][0])
+            end = int(rows["position"][-1] + rows["size_in_bytes"][-1])
+            with segment.open() as source:
+                data = source.read(start, end - start)
+            for index, error in log.append(data, start, rows):
+                changed = CorruptRecordError(
+                    f"batch that was valid before: {error}",
+                    position=int(rows["position"][index]),
+                )
+                raise changed.located(segment.path)
+    for base in bases[begun:]:
+        log.begin_segment(base)
+    known = true.known
+    log.finish(known.log_start_offset, known.high_watermark, known.epochs)
+
+
+def _parts(
+    rows: BatchHeaders, numbers: npt.NDArray[np.int32], bases: list[int]
+) -> Iterator[tuple[BatchHeaders, int]]:
+    """Yield batches that are read together, and the index of their segment.
+
+    They are adjacent in one segment, and are written to one segment.
+    """
+    ends = rows["position"] + rows["size_in_bytes"]
+    divided = rows["position"][1:] != ends[:-1]
+    divided |= np.diff(numbers) != 0
+    divided |= np.diff(np.searchsorted(bases, rows["base_offset"], side="right")) != 0
+    divided |= np.diff(rows["position"] // STEP_BYTES) != 0
+    edges = [0, *(np.flatnonzero(divided) + 1).tolist(), len(rows)]
+    for first, end in pairwise(edges):
+        if end > first:
+            yield rows[first:end], int(numbers[first])
+
+
+def _sources(taken: Iterable[TakenRange]) -> Iterator[tuple[int, str]]:
+    """Yield the first offset of each range of one replica, and its directory."""
+    previous = None
+    for replica, first, last in taken:
+        chosen = replica.between(first, last)
+        if replica is not previous and chosen.start < chosen.stop:
+            yield first, str(replica.directory)
+            previous = replica

@@ -1,0 +1,240 @@
+"""`heal` of replicas that are damaged elsewhere, compared with the original."""
+
+import random
+import shutil
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kafkalog
+from kafkalog.errors import LogArgumentError, LogStateError
+from tests import golden_data
+from tests.copies.log_truth import Truth, batches_of, logs_of, merged, write_log
+from tests.copies.test_salvage import problems
+
+NAMES = ("a", "b", "c")
+EPOCHS = "leader-epoch-checkpoint"
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    return write_log(tmp_path_factory.mktemp("original") / "data" / "orders-0")
+
+
+def copies_of(original, tmp_path, names=NAMES):
+    return [shutil.copytree(original.parent, tmp_path / name) for name in names]
+
+
+def damage(directory, name, at, length=1):
+    path = directory / "orders-0" / name
+    content = bytearray(path.read_bytes())
+    for place in range(at, min(at + length, len(content))):
+        content[place] ^= 0x5A
+    path.write_bytes(content)
+
+
+def segments_of(directory):
+    return sorted(path.name for path in directory.glob("*.log"))
+
+
+def files_of(directory):
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in directory.rglob("*")
+        if path.is_file()
+    }
+
+
+@settings(max_examples=30)
+@given(data=st.data())
+def test_the_healed_log_is_the_original_or_nothing_is_written(
+    data, original, tmp_path_factory
+):
+    tmp_path = tmp_path_factory.mktemp("replicas")
+    replicas = copies_of(original, tmp_path)
+    rng = random.Random(data.draw(st.integers(0, 2**32)))
+    for replica in replicas:
+        for _ in range(data.draw(st.integers(0, 4))):
+            name = data.draw(st.sampled_from(segments_of(original)))
+            path = replica / "orders-0" / name
+            content = bytearray(path.read_bytes())
+            at = data.draw(st.integers(0, len(content)))
+            length = data.draw(st.integers(20, 900))
+            content[at : at + length] = rng.randbytes(len(content[at : at + length]))
+            path.write_bytes(content)
+        if data.draw(st.booleans()):
+            (replica / "orders-0" / EPOCHS).unlink()
+    truths = [Truth(original, replica / "orders-0") for replica in replicas]
+    lost = [
+        {offset for first, last in truth.missing for offset in range(first, last + 1)}
+        for truth in truths
+    ]
+    gone = sorted(set.intersection(*lost))
+    report = kafkalog.heal(replicas, tmp_path / "out")
+    [row] = report.partitions
+    assert list(row.missing) == merged((offset, offset) for offset in gone)
+    assert report.ok == (not gone)
+    if gone:
+        assert f"{row.missing[0].first} to {row.missing[0].last}" in row.why
+        assert sorted(path.name for path in tmp_path.iterdir()) == list(NAMES)
+    else:
+        assert logs_of(tmp_path / "out" / "orders-0") == logs_of(original)
+        assert problems(tmp_path / "out") == []
+    shutil.rmtree(tmp_path)
+
+
+def test_the_sources_have_the_replica_of_each_range(original, tmp_path):
+    a, b, c = copies_of(original, tmp_path)
+    first, second, *_ = segments_of(original)
+    in_first = batches_of((original / first).read_bytes())
+    in_second = batches_of((original / second).read_bytes())
+    damage(a, first, in_first[2].position + 70)
+    damage(b, first, in_first[2].position + 70)
+    damage(a, second, in_second[1].position + 70)
+    [row] = kafkalog.heal([a, b, c], tmp_path / "out").partitions
+    assert row.sources == {
+        0: str(a / "orders-0"),
+        in_first[2].first: str(c / "orders-0"),
+        in_first[3].first: str(a / "orders-0"),
+        in_second[1].first: str(b / "orders-0"),
+        in_second[2].first: str(a / "orders-0"),
+    }
+    assert row.records == kafkalog.scan(original).count()
+    assert logs_of(tmp_path / "out" / "orders-0") == logs_of(original)
+
+
+def test_directories_of_one_partition_are_healed_as_well(original, tmp_path):
+    a, b, _ = copies_of(original, tmp_path)
+    first = segments_of(original)[0]
+    (a / "orders-0" / first).unlink()
+    kafkalog.heal([a / "orders-0", b / "orders-0"], tmp_path / "out")
+    assert logs_of(tmp_path / "out" / "orders-0") == logs_of(original)
+
+
+def test_golden_replicas_heal_each_other(tmp_path):
+    sources = [golden_data.logs(f"k431-repl-broker{n}") for n in (1, 2)]
+    copies = [
+        shutil.copytree(source, tmp_path / str(number))
+        for number, source in enumerate(sources)
+    ]
+    for number, copy in enumerate(copies):
+        path = sorted((copy / "twins-0").glob("*.log"))[0]
+        content = bytearray(path.read_bytes())
+        batch = batches_of(content)[3 + 4 * number]
+        content[batch.end - 1] ^= 1
+        path.write_bytes(content)
+    report = kafkalog.heal(copies, tmp_path / "out")
+    assert report.ok
+    assert len(report.partitions[0].sources) == 3
+    assert kafkalog.diff(sources[0], tmp_path / "out").equal
+    assert problems(tmp_path / "out") == []
+    with kafkalog.LogManager(tmp_path / "out") as logs:
+        assert logs["twins", 0].report.clean
+
+
+def diverged(original, tmp_path, more):
+    """Return two replicas that share a log and then diverge in leader epochs."""
+    a, b = copies_of(original, tmp_path, ("a", "b"))
+    with kafkalog.open(a / "orders-0", "a") as log:
+        end = log.log_end_offset
+        for number in range(more):
+            log.append_records({"value": [b"old %d" % number]}, leader_epoch=7)
+    with kafkalog.open(b / "orders-0", "a") as log:
+        for number in range(3):
+            log.append_records({"value": [b"new %d" % number]}, leader_epoch=8)
+    return a, b, end
+
+
+def test_the_greatest_leader_epoch_defines_the_history(original, tmp_path):
+    a, b, end = diverged(original, tmp_path, more=9)
+    truth = logs_of(b / "orders-0")
+    first = segments_of(original)[0]
+    damage(b, first, 80)
+    report = kafkalog.heal([a, b], tmp_path / "out")
+    assert report.ok
+    assert logs_of(tmp_path / "out" / "orders-0") == truth
+    assert kafkalog.open(tmp_path / "out" / "orders-0").log_end_offset == end + 3
+
+
+@pytest.mark.parametrize("has_epochs", [True, False])
+def test_batches_of_another_history_fill_no_gap(original, tmp_path, has_epochs):
+    a, b, end = diverged(original, tmp_path, more=9)
+    last = max(segments_of(b / "orders-0"))
+    begun = [
+        x for x in batches_of((b / "orders-0" / last).read_bytes()) if x.first >= end
+    ]
+    damage(b, last, begun[1].position + 70)
+    if not has_epochs:
+        for replica in (a, b):
+            (replica / "orders-0" / EPOCHS).unlink()
+    report = kafkalog.heal([a, b], tmp_path / "out")
+    [row] = report.partitions
+    assert list(row.missing) == [(end + 1, end + 1)]
+    assert not report.ok
+    assert not (tmp_path / "out").exists()
+
+
+def test_different_records_of_one_offset_and_epoch_are_refused(original, tmp_path):
+    a, b = copies_of(original, tmp_path, ("a", "b"))
+    for replica, value in ((a, b"one"), (b, b"two")):
+        with kafkalog.open(replica / "orders-0", "a") as log:
+            end = log.log_end_offset
+            columns = {"value": [value], "timestamp": [1700000000000]}
+            log.append_records(columns, leader_epoch=7)
+    [row] = kafkalog.heal([a, b], tmp_path / "out").partitions
+    assert row.why.startswith(f"different value at offset {end}: ")
+    assert not (tmp_path / "out").exists()
+
+
+def test_one_partition_that_cannot_be_healed_leaves_all_unwritten(tmp_path):
+    for name in ("orders-0", "state-0"):
+        write_log(tmp_path / "a" / name)
+    path = min((tmp_path / "a" / "state-0").glob("*.log"))
+    content = bytearray(path.read_bytes())
+    content[100] ^= 1
+    path.write_bytes(content)
+    report = kafkalog.heal([tmp_path / "a"], tmp_path / "out")
+    assert [row.ok for row in report.partitions] == [True, False]
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_compacted_replicas_may_lack_records(tmp_path):
+    config = kafkalog.LogConfig(cleanup_policy="compact", internal_segment_bytes=1500)
+    with kafkalog.open(tmp_path / "a" / "state-0", "a", config) as log:
+        for number in range(60):
+            keys = [b"%d" % (number % 7), b"k%d" % number]
+            log.append_records({"key": keys, "value": [b"v%d" % number] * 2})
+        log.update_high_watermark(log.log_end_offset)
+    kafkalog.compact(tmp_path / "a" / "state-0", output=tmp_path / "b", force=True)
+    path = sorted((tmp_path / "b" / "state-0").glob("*.log"))[0]
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    before = files_of(tmp_path / "a")
+    report = kafkalog.heal([tmp_path / "b", tmp_path / "a"], tmp_path / "out")
+    assert report.ok, report.partitions[0].why
+    assert len(report.partitions[0].sources) == 3
+    newest = {}
+    for side in ("a", "out"):
+        [records] = kafkalog.scan(tmp_path / side).chunks()
+        keys, values = records.key.to_list(), records.value.to_list()
+        newest[side] = dict(zip(keys, values, strict=True))
+    assert newest["out"] == newest["a"]
+    assert problems(tmp_path / "out") == []
+    assert files_of(tmp_path / "a") == before
+
+
+def test_sources_that_are_no_replicas_are_refused(original, tmp_path):
+    a, _, _ = copies_of(original, tmp_path)
+    other = write_log(tmp_path / "d" / "other-1", batches=2)
+    with pytest.raises(LogArgumentError, match="no source"):
+        kafkalog.heal([], tmp_path / "out")
+    with pytest.raises(LogArgumentError, match="of different kinds or partitions"):
+        kafkalog.heal([a, other], tmp_path / "out")
+    with pytest.raises(LogArgumentError, match="of different kinds or partitions"):
+        kafkalog.heal([a / "orders-0", other], tmp_path / "out")
+    with pytest.raises(FileNotFoundError):
+        kafkalog.heal([tmp_path / "none"], tmp_path / "out")
+    with pytest.raises(LogStateError, match="inside of a source"):
+        kafkalog.heal([a], a / "out")
