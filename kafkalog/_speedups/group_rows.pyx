@@ -148,7 +148,9 @@ def find_groups(
                 group_hashes[group] = hashes[i]
                 group_lengths[group] = lengths[i]
                 if width:
-                    memcpy(&group_codes[group, 0], &codes[i, 0], width * sizeof(int64_t))
+                    memcpy(
+                        &group_codes[group, 0], &codes[i, 0], width * sizeof(int64_t)
+                    )
                 if size:
                     memcpy(&keys[used], &data[starts[i]], size)
                 used += size

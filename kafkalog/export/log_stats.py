@@ -103,10 +103,10 @@ def stats(
         Maximum number of groups in the report: those with the most bytes. The others
         are added up in `StatsReport.other`.
     max_groups : int
-        Number of groups that bounds the memory, which is about 200 bytes and the key
-        for each. If there are twice as many, those with the least bytes are dropped,
-        and `StatsReport.error_bytes` is the greatest number of bytes that may be
-        missing in a group.
+        Number of groups that bounds the memory. If there are more than twice as many,
+        which take about 300 bytes and the key each, those with the least bytes are
+        dropped, and `StatsReport.error_bytes` is the greatest number of bytes that may
+        be missing in a group.
     **as_scan : ScanArguments
         The options of `scan`, but ``columns`` and ``text``. By default control records
         are counted as well, since they take space.
