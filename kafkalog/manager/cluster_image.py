@@ -2,7 +2,7 @@
 
 A log that the cluster does not assign to this broker is a stray. Its directory is
 renamed to ``-stray``, and not deleted. A future log whose directory the cluster has
-accepted, and whose current log is gone, becomes the current log.
+accepted becomes the current log.
 
 Source: ``LogManager.isStrayReplica``, ``LogManager.recoverAbandonedFutureLogs``,
 ``BrokerMetadataPublisher.scala``.

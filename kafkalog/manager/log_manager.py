@@ -259,18 +259,27 @@ class LogManager(Mapping[Name, WritableLog]):
                 call.result()
 
     def _recover_futures(self, owner: Owner) -> None:
-        """Make future logs without a current log current, if the cluster expects them.
+        """Make the future logs that the cluster has accepted current.
 
-        The directory of the current log was replaced by an empty one.
+        The disk failed, or the broker stopped, before they replaced the current logs,
+        which are marked as deleted. The current log may also be gone: its directory was
+        replaced by an empty one.
+
+        Source: ``LogManager.recoverAbandonedFutureLogs``.
         """
-        for directory in self._online():
-            for name, log in list(directory.futures.items()):
-                if name in self:
+        for target in self._online():
+            for name, log in list(target.futures.items()):
+                if not owner.is_accepted_in(log, target.identity):
                     continue
-                if owner.is_accepted_in(log, directory.identity):
-                    with suppress(OSError):  # the directory is offline now
-                        directory.flush_future(name)
-                        directory.promote(name)
+                source = self._mover.source_of(name)
+                with suppress(OSError):  # a directory is offline now
+                    if source is None:
+                        target.flush_future(name)
+                        target.promote(name)
+                    elif source.logs[name].topic_id == log.topic_id:
+                        marked = self._mover.replace(name, source, target)
+                        if marked is not None:
+                            self._deleted.add(marked)
 
     @property
     def _identities(self) -> dict[Path, MetaProperties]:

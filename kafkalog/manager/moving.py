@@ -330,19 +330,28 @@ class Mover:
             if not copy.is_complete:
                 return None
             copy.future.update_high_watermark(copy.current.high_watermark)
-            cleaned_to = source.cleaned_to(name)
-            target.flush_future(name)
-            source.begin_departure(name)
-            try:
-                target.promote(name)
-            except OSError:
-                source.end_departure(name)
-                raise
-            self._copies.pop(name)
-            try:
-                marked = source.delete(name)
-            except OSError:  # the future log is in place, and complete
-                return None
+            return self.replace(name, source, target)
+
+    def replace(
+        self, name: Name, source: ManagedDirectory, target: ManagedDirectory
+    ) -> tuple[ManagedDirectory, Path] | None:
+        """Replace the current log in `source` by the future log in `target`.
+
+        Returns and raises the same as `swap`.
+        """
+        cleaned_to = source.cleaned_to(name)
+        target.flush_future(name)
+        source.begin_departure(name)
+        try:
+            target.promote(name)
+        except OSError:
+            source.end_departure(name)
+            raise
+        self._copies.pop(name, None)
+        try:
+            marked = source.delete(name)
+        except OSError:  # the future log is in place
+            return None
         if cleaned_to is not None:
             target.set_cleaned_to(name, cleaned_to)
         target.checkpoint()

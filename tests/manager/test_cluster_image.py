@@ -193,3 +193,48 @@ def test_a_future_log_that_the_cluster_has_accepted_replaces_a_lost_log(
         assert (b / "orders-0").is_dir() is accepted
         if accepted:
             assert manager["orders", 0].log_end_offset == 10
+
+
+@pytest.mark.parametrize("accepted", [True, False])
+def test_a_future_log_that_the_cluster_has_accepted_replaces_the_current_log(
+    tmp_path, accepted
+):
+    a, b = tmp_path / "a", tmp_path / "b"
+    ids = {"cluster_id": CLUSTER, "node_id": 1}
+    with manage(a, b, **ids) as manager:
+        fill(manager.open("orders", 0, topic_id=ORDERS, directory=a), 2)
+        manager.move("orders", 0, b)
+        manager.advance_moves(1)
+        directory_id = manager.directory_ids[b if accepted else a]
+    (a / "cleaner-offset-checkpoint").write_text("0\n1\norders 0 7\n")
+    cluster = ClusterImage({(ORDERS, 0): Replicas((1,), (directory_id,))})
+    with manage(a, b, cluster=cluster, **ids) as manager:
+        assert bool(manager.moves) is not accepted
+        assert manager["orders", 0].log_end_offset == (10 if accepted else 20)
+        assert manager["orders", 0].path == (b if accepted else a) / "orders-0"
+        assert [path.name[-7:] for path in a.glob("orders-0*")] == (
+            ["-delete"] if accepted else ["orders-0"[-7:]]
+        )
+        assert manager.remove_deleted() == 0  # file.delete.delay.ms has not passed
+    assert not list(a.glob("*-move"))
+    assert read_offsets(a, POINTS).keys() == (set() if accepted else {("orders", 0)})
+    owner = b if accepted else a
+    assert read_offsets(owner, "cleaner-offset-checkpoint") == {("orders", 0): 7}
+    with manage(a, b, cluster=cluster, **ids) as manager:
+        assert list(manager) == [("orders", 0)]
+        assert bool(manager.moves) is not accepted
+
+
+def test_a_future_log_does_not_replace_a_current_log_of_another_topic(tmp_path):
+    a, b = tmp_path / "a", tmp_path / "b"
+    ids = {"cluster_id": CLUSTER, "node_id": 1}
+    with manage(a, b, **ids) as manager:
+        fill(manager.open("orders", 0, topic_id=STATE, directory=a))
+        directory_id = manager.directory_ids[b]
+    future = shutil.copytree(a / "orders-0", b / f"orders-0.{'0' * 32}-future")
+    (future / "partition.metadata").write_text(f"version: 0\ntopic_id: {ORDERS}")
+    assigned = Replicas((1,), (directory_id,))
+    cluster = ClusterImage({(ORDERS, 0): assigned, (STATE, 0): Replicas((1,))})
+    with manage(a, b, cluster=cluster, **ids) as manager:
+        assert manager["orders", 0].topic_id == STATE
+        assert manager.futures["orders", 0].path == future

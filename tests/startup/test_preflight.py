@@ -299,7 +299,13 @@ def test_a_future_log_replaces_the_current_log_that_the_cluster_gave_up(pair):
     shutil.copytree(first / "orders-0", second / f"orders-0.{UUID}-future")
     report = kafkalog.preflight(pair)
     assert states(report)["orders-0"] == "deleted"
-    assert of(report, "-future").notes[-1].startswith("promoted")
+    future = of(report, "-future")
+    assert future.notes[-1].startswith("promoted")
+    with LogManager(pair, cluster=first) as manager:
+        assert manager["orders", 0].path == second / "orders-0"
+        assert manager["orders", 0].log_end_offset == future.log_end_offset
+        assert not manager.futures
+    assert [path.name[-7:] for path in first.glob("orders-0*")] == ["-delete"]
 
 
 def test_a_future_log_is_kept_while_its_move_goes_on(pair):
