@@ -138,11 +138,12 @@ class LogDataset(ds.UnionDataset):  # type: ignore[misc]
         """Return the parts of the dataset that may match a filter.
 
         Each has about 128 MiB of the log, and may be read by another thread or process.
+        The last one of a log may have records that are appended before it is read.
         """
         request = self.request
         if isinstance(filter, pc.Expression):
             request = narrow(request, read_filter(filter).condition)
-        return map(LogFragment, divide_scan(request, TARGET_BYTES))
+        return map(LogFragment, divide_scan(request, TARGET_BYTES, grows=True))
 
     def count_rows(self, **options: Any) -> int:
         """Return the number of records; without a filter, from headers of batches."""

@@ -15,6 +15,7 @@ from kafkalog.query.task_planning import (
     SegmentRange,
     divide,
     file_range,
+    growing_ranges,
     segment_ranges,
 )
 from kafkalog.storage.location import Location
@@ -117,8 +118,14 @@ def splits(
     return divide_scan(scan(source, **as_scan), target_bytes)
 
 
-def divide_scan(request: Scan, target_bytes: int) -> list[Split]:
-    """Return the splits of a scan."""
+def divide_scan(
+    request: Scan, target_bytes: int, *, grows: bool = False
+) -> list[Split]:
+    """Return the splits of a scan.
+
+    If it `grows`, the last split of a log has the records that are appended until it is
+    read. Few files are opened then.
+    """
     in_memory, places = list[Split](), dict[Location, tuple[PartitionSource, Bounds]]()
     parts = list[SegmentRange]()
     for source, bounds in request.sources:
@@ -129,17 +136,20 @@ def divide_scan(request: Scan, target_bytes: int) -> list[Split]:
         place = source.directory or source.file
         assert place is not None
         places[place] = source, bounds
-        parts += _ranges_of(source, bounds)
+        parts += _ranges_of(source, bounds, grows=grows)
     tasks = divide(parts, target_bytes, slack=SLACK)
     return in_memory + [_split(request, task, places) for task in tasks]
 
 
-def _ranges_of(source: PartitionSource, bounds: Bounds) -> Iterator[SegmentRange]:
+def _ranges_of(
+    source: PartitionSource, bounds: Bounds, *, grows: bool
+) -> Iterator[SegmentRange]:
     """Yield the parts of a source by segment."""
     bounded = bounds.start_offset, bounds.end_offset
     wanted = OffsetRange(source.topic, source.partition, *bounded)
     if source.directory is not None:
-        yield from segment_ranges(wanted, source.directory)
+        ranges = growing_ranges if grows else segment_ranges
+        yield from ranges(wanted, source.directory)
     elif source.file is not None:
         yield file_range(wanted, source.file)
 

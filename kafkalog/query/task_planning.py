@@ -179,48 +179,91 @@ def _rounds(total: int, round_bytes: int) -> int:
 
 
 def segment_ranges(
-    offset_range: OffsetRange, directory: Location
+    offset_range: OffsetRange, directory: Location, *, grows: bool = False
 ) -> Iterator[SegmentRange]:
     """Yield the parts of an offset range by segment.
 
-    A range without an end ends after the last valid batch that the log has now.
+    A range without an end ends after the last valid batch that the log has now, unless
+    it `grows`.
     """
-    segments = from_offset(list_segments(directory), offset_range.start)
-    segments = [
-        candidate for candidate in segments if candidate.base_offset < offset_range.end
-    ]
     reached = offset_range.start
-    for segment, source in read_on(directory, segments):
+    for segment, source in read_on(directory, _segments_in(offset_range, directory)):
         start = max(reached, segment.base_offset)
-        stop = min(offset_range.end, segment.most + 1)
-        if offset_range.end == LAST and segment.most == MAX_OFFSET:
-            stop = segment.next_offset(source, past_damage=True)
-        part = _range_in(segment, source, offset_range, start, stop)
+        stop, end = min(offset_range.end, segment.most + 1), source.size
+        if offset_range.end < LAST and offset_range.end <= segment.most:
+            end = _end_position(segment, source, stop)
+        elif segment.most == MAX_OFFSET and not grows:
+            stop, end = segment.last_end(source, past_damage=True)
+        part = _range_in(segment, source, offset_range, (start, stop), end)
         if part.begin < part.end and start < stop:
             yield part
         reached = max(reached, stop)
 
 
+def growing_ranges(
+    offset_range: OffsetRange, directory: Location
+) -> Iterator[SegmentRange]:
+    """Yield the parts of an offset range by segment; the last may grow.
+
+    They are to be read by offset and not by byte, so that segments are opened only if a
+    bound is within one. Without an end, the last range is open.
+    """
+    segments, end = _segments_in(offset_range, directory), offset_range.end
+    if not segments:
+        return
+    starts_within = segments[0].base_offset < offset_range.start
+    ends_within = end < LAST and end <= segments[-1].most
+    try:
+        sizes = [segment.size_in_bytes for segment in segments]
+    except FileNotFoundError:  # removed, or compacted into another, since it was listed
+        sizes = []
+    if starts_within or ends_within or not sizes:
+        yield from segment_ranges(offset_range, directory, grows=True)
+        return
+    for segment, size in zip(segments, sizes, strict=True):
+        if size:
+            yield SegmentRange(
+                topic=offset_range.topic,
+                partition=offset_range.partition,
+                directory=directory,
+                segment=segment,
+                begin=0,
+                end=size,
+                start=segment.base_offset,
+                stop=min(end, segment.most + 1),
+                offset_fields=(),
+                size=size,
+                grows=segment.most == MAX_OFFSET,
+                version=None,
+            )
+
+
+def _segments_in(offset_range: OffsetRange, directory: Location) -> list[LogSegment]:
+    """Return the segments that may have offsets of a range."""
+    listed = from_offset(list_segments(directory), offset_range.start)
+    return [segment for segment in listed if segment.base_offset < offset_range.end]
+
+
 def file_range(offset_range: OffsetRange, file: Location) -> SegmentRange:
     """Return the part of a single file that has an offset range."""
-    segment = LogSegment.of(file)
+    segment, offsets = LogSegment.of(file), (offset_range.start, offset_range.end)
     with segment.open() as source:
-        return _range_in(
-            segment, source, offset_range, offset_range.start, offset_range.end
-        )
+        end = source.size
+        if offset_range.end <= segment.most:
+            end = _end_position(segment, source, offset_range.end)
+        return _range_in(segment, source, offset_range, offsets, end)
 
 
 def _range_in(
     segment: LogSegment,
     source: OpenedSource,
     offset_range: OffsetRange,
-    start: int,
-    stop: int,
+    offsets: tuple[int, int],
+    end: int,
 ) -> SegmentRange:
-    """Return the bytes of an opened segment that have the offsets ``[start, stop)``."""
+    """Return the bytes of an opened segment that have offsets, up to byte `end`."""
+    start, stop = offsets
     begin = segment.position_for(source, start) if start > segment.base_offset else 0
-    ends_within = offset_range.end <= segment.most
-    end = _end_position(segment, source, stop) if ends_within else source.size
     return SegmentRange(
         topic=offset_range.topic,
         partition=offset_range.partition,

@@ -138,10 +138,28 @@ class LogSegment:
 
         Entries after damage count only with `past_damage`.
         """
-        start = self.position_for(source, MAX_OFFSET)
-        steps = self.last_steps(source, start, past_damage=past_damage)
-        ends = (int(step.rows["last_offset"][-1]) + 1 for step in steps)
-        return max(ends, default=self.base_offset)
+        return self.last_end(source, past_damage=past_damage)[0]
+
+    def last_end(
+        self, source: ByteSource, *, past_damage: bool = False
+    ) -> tuple[int, int]:
+        """Return the offset and the position after the last valid entry.
+
+        Without an entry, these are the base offset and 0. Entries after damage count
+        only with `past_damage`.
+        """
+        # All of a small file is one step, for which no index is needed.
+        is_read_whole = past_damage and source.size <= FIRST_STEP_BYTES
+        start = 0 if is_read_whole else self.position_for(source, MAX_OFFSET)
+        ends = (
+            (
+                int(last["last_offset"]) + 1,
+                int(last["position"] + last["size_in_bytes"]),
+            )
+            for step in self.last_steps(source, start, past_damage=past_damage)
+            for last in step.rows[-1:]
+        )
+        return max(ends, default=(self.base_offset, 0))
 
     def last_steps(
         self, source: ByteSource, start: int, *, past_damage: bool = False

@@ -97,6 +97,26 @@ def test_a_split_keeps_its_records_when_its_log_grows(tmp_path):
         assert part.offset_ranges == (("log", 0, part.offset_ranges[0].start, 1),)
 
 
+@pytest.mark.parametrize("start", [0, 3])
+@pytest.mark.parametrize("target_bytes", [1, 1 << 30])
+def test_fragments_have_each_record_once_when_their_log_grows(
+    tmp_path, monkeypatch, target_bytes, start
+):
+    monkeypatch.setattr("kafkalog.export.log_dataset.TARGET_BYTES", target_bytes)
+    config = kafkalog.LogConfig(internal_segment_bytes=200)
+    with kafkalog.open(tmp_path / "log-0", "a", config) as log:
+        for number in range(10):
+            log.append(batch(b"%d" % number))
+        data = kafkalog.dataset(tmp_path, start_offset=start)
+        fragments = list(data.get_fragments())
+        for number in range(10, 30):
+            log.append(batch(b"%d" % number))
+        tables = [part.to_table(columns=["offset"]) for part in fragments]
+    read = pa.concat_tables(tables)["offset"].to_pylist()
+    assert read[: 10 - start] == list(range(start, 10))
+    assert read == list(range(start, start + len(read)))
+
+
 def batch(value):
     builder = kafkalog.RecordBatchBuilder()
     builder.append(None, value, timestamp=1)
