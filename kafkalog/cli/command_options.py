@@ -291,6 +291,7 @@ STATS: Final = (
         help="Whether control records, such as transaction markers, are counted.",
     ),
     LARGEST,
+    *THREADS,
 )
 
 COMPRESSION: Final = (

@@ -226,6 +226,19 @@ class GroupTotals:
             elif self.table.key_bytes > MAX_KEY_BYTES:
                 self._keep_largest(max(self.table.count // 2, 1))
 
+    def merge(self, other: GroupTotals) -> None:
+        """Add the totals of other rows, grouped in the same way."""
+        table = other.table
+        every = slice(table.count)
+        lengths = table.lengths[every]
+        starts = (table.ends[every] - np.maximum(lengths, 0)).astype(np.int32)
+        codes = zip(self.groups, table.codes[every].T, strict=True)
+        rows = dict(codes) | {name: other.column(name) for name in self.measures}
+        self.add(rows, Keys(table.keys, starts, lengths))
+        if other.dropped is not None:
+            self.dropped = self.with_dropped(other.dropped)
+            self.error_bytes += other.error_bytes
+
     def column(self, measure: str) -> Int64s:
         """Return the totals of a measure, one for each group in the table."""
         return self._totals[: self.table.count, self._order.index(measure)]

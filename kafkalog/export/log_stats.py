@@ -11,9 +11,12 @@ answer to how many bytes one of its records takes.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
+from threading import Lock
 from typing import Any, Final, TypeAlias, Unpack
 
 import numpy as np
@@ -39,8 +42,9 @@ from kafkalog.query.header_columns import batch_values
 from kafkalog.query.header_counts import count_batches, counting_reader
 from kafkalog.query.log_contents import begin_times
 from kafkalog.query.partition_reader import PartitionReader, ScanProblem, SegmentStep
-from kafkalog.query.scan import Scan, ScanArguments, Source, scan
+from kafkalog.query.scan import Progress, Scan, ScanArguments, Source, scan
 from kafkalog.query.sources import PartitionSource
+from kafkalog.query.splits import Split, divide_scan
 
 Int64s = npt.NDArray[np.int64]
 Rows: TypeAlias = "Mapping[str, npt.NDArray[Any]]"
@@ -69,6 +73,9 @@ SIZES: Final = (
     "null_values",
 )
 """Measures that records are decoded for."""
+
+PART_BYTES: Final = 32 << 20
+"""Size of the parts that threads read."""
 
 NOT_OF_STATS: Final = ("columns", "text", "limit", "progress")
 """Options of a scan that do not apply."""
@@ -106,10 +113,11 @@ def stats(
         Number of groups that bounds the memory. If there are more than twice as many,
         which take about 300 bytes and the key each, those with the least bytes are
         dropped, and `StatsReport.error_bytes` is the greatest number of bytes that may
-        be missing in a group.
+        be missing in a group. With ``threads``, this holds for each of them.
     **as_scan : ScanArguments
         The options of `scan`, but ``columns`` and ``text``. By default control records
-        are counted as well, since they take space.
+        are counted as well, since they take space. Threads read parts of the logs, and
+        are named ``kafkalog-stats``.
 
     Returns
     -------
@@ -154,24 +162,20 @@ def stats_of(
         if value is not None and value < 1:
             raise ValueError(f"{name} {value}, expected 1 or more")
     needs_records = sizes or not set(OF_BATCHES).issuperset(chosen)
-    measures = measures_of(chosen, needs_records=needs_records)
-    totals = GroupTotals(
-        groups=tuple(name for name in chosen if name != "key"),
-        measures=measures,
-        max_groups=max_groups,
-    )
     reading = _StatsReading(
-        request=replace(request, problems=[]), groups=chosen, measures=measures
+        groups=chosen,
+        measures=measures_of(chosen, needs_records=needs_records),
+        max_groups=max_groups,
+        needs_records=needs_records,
     )
-    for rows, keys in reading.of_records() if needs_records else reading.of_headers():
-        totals.add(rows, keys)
-    return report_of(
-        chosen,
-        totals,
-        {"topic": [*reading.topics], "segment": [*reading.segments]},
-        most=most,
-        problems=reading.request.problems,
-    )
+    request = replace(request, problems=[])
+    if request.threads == 1:
+        totals = reading.no_totals()
+        reading.add(request, totals)
+    else:
+        totals = reading.in_threads(request)
+    labels = {"topic": [*reading.topics], "segment": [*reading.segments]}
+    return report_of(chosen, totals, labels, most=most, problems=request.problems)
 
 
 def choose_groups(by: str | Iterable[str]) -> tuple[str, ...]:
@@ -203,22 +207,65 @@ def measures_of(groups: Sequence[str], *, needs_records: bool) -> tuple[str, ...
     )
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _StatsReading:
-    """One reading of a scan, as rows to group; skipped damage goes to the request."""
+    """Reading of scans as rows to group; topics and segments are numbered."""
 
-    request: Scan
     groups: tuple[str, ...]
     measures: tuple[str, ...]
+    max_groups: int
+    needs_records: bool
     topics: dict[str, int] = field(default_factory=dict)
     segments: dict[str, int] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
 
-    def of_headers(self) -> Iterator[tuple[Rows, None]]:
+    def no_totals(self) -> GroupTotals:
+        """Return totals without a group."""
+        return GroupTotals(
+            groups=tuple(name for name in self.groups if name != "key"),
+            measures=self.measures,
+            max_groups=self.max_groups,
+        )
+
+    def in_threads(self, request: Scan) -> GroupTotals:
+        """Return the totals of a scan, whose parts are read in threads.
+
+        The threads are named ``kafkalog-stats``, and end with the reading.
+        """
+        own, every = threading.local(), list[GroupTotals]()
+
+        def add(split: Split) -> list[ScanProblem]:
+            if not hasattr(own, "totals"):
+                own.totals = self.no_totals()
+                every.append(own.totals)
+            part = split.scan()
+            self.add(part, own.totals)
+            return part.problems
+
+        splits = divide_scan(request, PART_BYTES, grows=True)
+        sizes = [split.size_in_bytes for split in splits]
+        with ThreadPoolExecutor(request.threads, "kafkalog-stats") as pool:
+            results = zip(accumulate(sizes), pool.map(add, splits), strict=True)
+            for done, problems in results:
+                request.problems += problems
+                if request.progress is not None:
+                    request.progress(done, sum(sizes))
+        totals = every.pop() if every else self.no_totals()
+        for other in every:
+            totals.merge(other)
+        return totals
+
+    def add(self, request: Scan, totals: GroupTotals) -> None:
+        """Add the rows of a scan to totals; skipped damage goes to its problems."""
+        read = self._of_records if self.needs_records else self._of_headers
+        for rows, keys in read(request):
+            totals.add(rows, keys)
+
+    def _of_headers(self, request: Scan) -> Iterator[tuple[Rows, None]]:
         """Yield a row for each batch with records, mostly from its header."""
-        policy, problems = self.request.policy, self.request.problems
-        readers = [counting_reader(*each, policy) for each in self.request.sources]
-        for reader in self._reporting(readers):
-            for step, records in count_batches(reader, problems):
+        readers = [counting_reader(*each, request.policy) for each in request.sources]
+        for reader in _reporting(readers, request.progress):
+            for step, records in count_batches(reader, request.problems):
                 counted = records > 0
                 rows, records = step.step.rows[counted], records[counted]
                 if len(rows):
@@ -229,36 +276,38 @@ class _StatsReading:
                         "bytes": rows["size_in_bytes"],
                         "first_timestamp": _or_none(begin_times(rows), LAST),
                         "max_timestamp": _or_none(rows["max_timestamp"], FIRST),
-                        "first_offset": self._first_offsets(step, rows),
+                        "first_offset": self._first_offsets(step, rows, reader.policy),
                         "last_offset": rows["last_offset"],
                     }
                     yield columns, None
 
-    def _first_offsets(self, step: SegmentStep, rows: BatchHeaders) -> Int64s:
+    def _first_offsets(
+        self, step: SegmentStep, rows: BatchHeaders, policy: ReadPolicy
+    ) -> Int64s:
         """Return the first offset of each batch; wrappers are decompressed for it."""
         if "first_offset" not in self.measures or not (rows["count"] < 0).any():
             return rows["base_offset"]
         data, origin = step.step.data, step.step.origin
-        return first_offsets(data, origin, rows, self.request.policy.max_batch_bytes)
+        return first_offsets(data, origin, rows, policy.max_batch_bytes)
 
-    def of_records(self) -> Iterator[tuple[Rows, Keys | None]]:
+    def _of_records(self, request: Scan) -> Iterator[tuple[Rows, Keys | None]]:
         """Yield a row for each record, or for each batch if that suffices.
 
         The rows are valid until the next ones are taken.
         """
-        policy = replace(self.request.policy.checking_first(), needs="records")
+        policy = replace(request.policy.checking_first(), needs="records")
         workspace = Workspace()
         of_batches = set(OF_BATCHES).issuperset(self.groups)
         readers = [
             PartitionReader(source=source, bounds=bounds, policy=policy)
-            for source, bounds in self.request.sources
+            for source, bounds in request.sources
         ]
-        for reader in self._reporting(readers):
+        for reader in _reporting(readers, request.progress):
             for step in reader.steps():
                 if isinstance(step, ScanProblem):
-                    self.request.problems.append(step)
+                    request.problems.append(step)
                     continue
-                for batches in _decoded(step, policy, workspace, self.request):
+                for batches in _decoded(step, policy, workspace, request):
                     groups = self._batch_groups(reader.source, step, batches.rows)
                     if of_batches:
                         yield batches.of_batches(groups), None
@@ -266,14 +315,10 @@ class _StatsReading:
                         keys = batches.keys if "key" in self.groups else None
                         yield batches.of_records(groups, self.groups), keys
 
-    def _reporting(self, readers: list[PartitionReader]) -> Iterator[PartitionReader]:
-        """Yield the readers, and report the progress after each."""
-        progress = self.request.progress
-        sizes = [0 if progress is None else reader.size() for reader in readers]
-        for reader, done in zip(readers, accumulate(sizes), strict=True):
-            yield reader
-            if progress is not None:
-                progress(done, sum(sizes))
+    def _number(self, names: dict[str, int], name: str) -> int:
+        """Return the number of a topic or segment."""
+        with self._lock:
+            return names.setdefault(name, len(names))
 
     def _batch_groups(
         self, source: PartitionSource, step: SegmentStep, rows: BatchHeaders
@@ -290,11 +335,22 @@ class _StatsReading:
             elif name in OF_BATCHES:
                 value = source.partition
                 if name == "topic":
-                    value = self.topics.setdefault(source.topic, len(self.topics))
+                    value = self._number(self.topics, source.topic)
                 elif name == "segment":
-                    value = self.segments.setdefault(step.segment, len(self.segments))
+                    value = self._number(self.segments, step.segment)
                 columns[name] = np.full(len(rows), value, np.int32)
         return columns
+
+
+def _reporting(
+    readers: Sequence[PartitionReader], progress: Progress | None
+) -> Iterator[PartitionReader]:
+    """Yield the readers, and report the progress after each."""
+    sizes = [0 if progress is None else reader.size() for reader in readers]
+    for reader, done in zip(readers, accumulate(sizes), strict=True):
+        yield reader
+        if progress is not None:
+            progress(done, sum(sizes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

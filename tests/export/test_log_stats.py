@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import kafkalog
 from kafkalog import RecordBatchBuilder
 from kafkalog.errors import CorruptRecordError
-from kafkalog.export.log_stats import GROUPS, OF_RECORDS
+from kafkalog.export.log_stats import GROUPS, OF_RECORDS, stats_of
 from kafkalog.query.scan_columns import COLUMNS
 from tests import golden_data
 from tests.cli import golden
@@ -350,6 +350,52 @@ def test_memory_does_not_grow_with_the_number_of_keys():
         tracemalloc.stop()
     assert report.total["records"] == 600_000
     assert peak < 64 << 20
+
+
+@pytest.mark.parametrize("by", GROUPS)
+def test_threads_find_the_same_groups(by, monkeypatch):
+    monkeypatch.setattr("kafkalog.export.log_stats.PART_BYTES", 2000)
+    for options in ({}, {"start_offset": 5, "isolation": "read_committed"}):
+        one = kafkalog.stats(CLEAN, ["topic", by] if by != "topic" else by, **options)
+        many = kafkalog.stats(CLEAN, one.by, threads=3, **options)
+        assert many.as_dict() == one.as_dict()
+
+
+def test_threads_that_drop_groups_keep_the_totals(monkeypatch, tmp_path):
+    monkeypatch.setattr("kafkalog.export.log_stats.PART_BYTES", 2000)
+    whole = kafkalog.stats(CLEAN, "key")
+    some = kafkalog.stats(CLEAN, "key", max_groups=20, threads=3)
+    assert some.total == whole.total
+    sizes = {json.dumps(row["key"]): row["bytes"] for row in whole.rows()}
+    for row in some.rows():
+        size = sizes[json.dumps(row["key"])]
+        assert row["bytes"] <= size <= row["bytes"] + some.error_bytes
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_damage_and_progress_are_reported_with_any_number_of_threads(tmp_path, threads):
+    for number in range(4):
+        log = tmp_path / f"orders-{number}" / f"{0:020}.log"
+        log.parent.mkdir()
+        damaged = bytearray(build(2, "none", 0))
+        damaged[-1] ^= number % 2
+        log.write_bytes(damaged + build(2, "none", 3))
+    with pytest.raises(CorruptRecordError, match="orders-1"):
+        kafkalog.stats(tmp_path, "key", threads=threads)
+    skipped = kafkalog.stats(tmp_path, "key", threads=threads, on_corruption="skip")
+    assert [problem.path.parent.name for problem in skipped.problems] == [
+        "orders-1",
+        "orders-3",
+    ]
+    reports = []
+    scan = kafkalog.scan(
+        tmp_path,
+        threads=threads,
+        progress=lambda done, size: reports.append((done, size)),
+    )
+    stats_of(scan, "topic")
+    total = sum(path.stat().st_size for path in tmp_path.glob("*/*.log"))
+    assert reports[-1] == (total, total)
 
 
 def test_timestamps_far_from_now_and_null_ones_have_groups():
