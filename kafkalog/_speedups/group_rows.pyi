@@ -17,12 +17,12 @@ def find_groups(
     lengths: npt.NDArray[np.int32],  # const int32_t[::1], (n,), -1 null
     codes: npt.NDArray[np.int64],  # const int64_t[:, ::1], (n, numbers)
     hashes: npt.NDArray[np.uint64],  # const uint64_t[::1], (n,)
-    table: tuple[npt.NDArray[Any], ...],  # slots, hashes, codes, lengths, ends, keys
+    table: tuple[npt.NDArray[Any], ...],  # slots, entries, codes, keys
     groups: int,
     out: npt.NDArray[np.int32],  # int32_t[::1], (n,), filled
 ) -> tuple[int, int]: ...  # rows done, groups
 def fill_slots(
-    hashes: npt.NDArray[np.uint64],  # const uint64_t[::1], (groups,)
+    entries: npt.NDArray[np.int64],  # const int64_t[:, ::1], (groups, 3)
     slots: npt.NDArray[np.int32],  # int32_t[::1], a power of two, filled with -1
 ) -> None: ...
 def add_measures(

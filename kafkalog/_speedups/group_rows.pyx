@@ -5,10 +5,11 @@ of a table, in which the groups are numbered as they are found:
 
     slots    the numbers of groups, -1 for none; a power of two of them. The slots of a
              group are tried from the one that its hash names on.
-    hashes   the hash of each group
-    codes    its numbers
-    lengths  the length of its key, -1 for null
-    ends     where its key ends in `keys`; keys follow one another
+    entries  of each group the hash, where its key begins in `keys`, and the length of
+             the key, -1 for null. They are side by side, so that a group is read from
+             memory at once.
+    codes    the numbers of each group
+    keys     the bytes of all keys, one after another
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcmp, memcpy
@@ -16,6 +17,9 @@ from libc.string cimport memcmp, memcpy
 from kafkalog._speedups._cursor cimport prefetch
 
 cdef enum:
+    HASH = 0
+    BEGIN = 1
+    LENGTH = 2
     WORD = 8
     AHEAD = 24  # rows whose slots are read from memory meanwhile
     SOON = 16  # rows whose groups are, if they are the first in their slots
@@ -92,50 +96,49 @@ def find_groups(
     """Fill `out` with the numbers of the groups of rows; append new groups to a table.
 
     The rows have been hashed by `hash_rows`. `table` has the arrays in the order above,
-    then the bytes of the keys; `groups` are in it. Returns the number of rows done, and
-    of groups then. It stops before a row for which an array is full: of the slots, half
-    may be in use.
+    and `groups` are in it. Returns the number of rows done, and of groups then. It
+    stops before a row for which an array is full: of the slots, half may be in use.
     """
     cdef int32_t[::1] slots = table[0]
-    cdef uint64_t[::1] group_hashes = table[1]
+    cdef int64_t[:, ::1] entries = table[1]
     cdef int64_t[:, ::1] group_codes = table[2]
-    cdef int32_t[::1] group_lengths = table[3]
-    cdef int64_t[::1] ends = table[4]
-    cdef uint8_t[::1] keys = table[5]
+    cdef uint8_t[::1] keys = table[3]
     cdef Py_ssize_t i, done = 0, width = codes.shape[1]
-    cdef Py_ssize_t most = min(group_hashes.shape[0], slots.shape[0] // 2)
+    cdef Py_ssize_t most = min(entries.shape[0], slots.shape[0] // 2)
     cdef Py_ssize_t rows = out.shape[0]
     cdef uint64_t mask = slots.shape[0] - 1, slot
-    cdef int64_t used = ends[groups - 1] if groups else 0, size, begin
-    cdef int32_t group
+    cdef int64_t used = 0, size, hash
+    cdef int64_t* entry
     cdef uint8_t* key_bytes = &keys[0] if keys.shape[0] else NULL
+    cdef int32_t group
+    if groups:
+        used = entries[groups - 1, BEGIN] + max(entries[groups - 1, LENGTH], 0)
     with nogil:
         for i in range(rows):
             if i + AHEAD < rows:
                 prefetch(&slots[hashes[i + AHEAD] & mask])
                 group = slots[hashes[i + SOON] & mask]
                 if group >= 0:
-                    prefetch(&group_hashes[group])
-                    prefetch(&group_lengths[group])
-                    prefetch(&ends[group])
+                    prefetch(&entries[group, 0])
                 group = slots[hashes[i + NEXT] & mask]
                 if group >= 0:
-                    prefetch(key_bytes + ends[group])
+                    prefetch(key_bytes + entries[group, BEGIN])
+            hash = <int64_t>hashes[i]
             slot = hashes[i] & mask
             size = max(lengths[i], 0)
             while True:
                 group = slots[slot]
                 if group < 0:
                     break
-                begin = ends[group] - max(group_lengths[group], 0)
+                entry = &entries[group, 0]
                 if (
-                    group_hashes[group] == hashes[i]
-                    and group_lengths[group] == lengths[i]
+                    entry[HASH] == hash
+                    and entry[LENGTH] == lengths[i]
                     and (not width or memcmp(
                         &group_codes[group, 0], &codes[i, 0], width * sizeof(int64_t)
                     ) == 0)
                     and (not size or memcmp(
-                        &keys[begin], &data[starts[i]], size
+                        key_bytes + entry[BEGIN], &data[starts[i]], size
                     ) == 0)
                 ):
                     break
@@ -145,16 +148,15 @@ def find_groups(
                     break
                 group = <int32_t>groups
                 slots[slot] = group
-                group_hashes[group] = hashes[i]
-                group_lengths[group] = lengths[i]
+                entry = &entries[group, 0]
+                entry[HASH], entry[BEGIN], entry[LENGTH] = hash, used, lengths[i]
                 if width:
                     memcpy(
                         &group_codes[group, 0], &codes[i, 0], width * sizeof(int64_t)
                     )
                 if size:
-                    memcpy(&keys[used], &data[starts[i]], size)
+                    memcpy(key_bytes + used, &data[starts[i]], size)
                 used += size
-                ends[group] = used
                 groups += 1
             out[i] = group
             done += 1
@@ -162,14 +164,14 @@ def find_groups(
 
 
 def fill_slots(
-    const uint64_t[::1] hashes not None, int32_t[::1] slots not None
+    const int64_t[:, ::1] entries not None, int32_t[::1] slots not None
 ):
-    """Put groups into empty slots, which are more than the groups."""
+    """Put the groups of entries into empty slots, which are more than the groups."""
     cdef Py_ssize_t group
     cdef uint64_t mask = slots.shape[0] - 1, slot
     with nogil:
-        for group in range(hashes.shape[0]):
-            slot = hashes[group] & mask
+        for group in range(entries.shape[0]):
+            slot = <uint64_t>entries[group, HASH] & mask
             while slots[slot] >= 0:
                 slot = (slot + 1) & mask
             slots[slot] = <int32_t>group

@@ -31,6 +31,9 @@ MAX_KEY_BYTES: Final = 1 << 30
 FIRST_GROUPS: Final = 1 << 10
 """Number of groups for which there is memory at first."""
 
+ENTRY_FIELDS: Final = 3
+"""The fields of a group in a table: its hash, and the begin and length of its key."""
+
 FUNCTIONS: Final = {
     "first_timestamp": np.minimum,
     "first_offset": np.minimum,
@@ -79,28 +82,32 @@ class GroupTable:
 
     width: int
     count: int = 0
-    slots: Int32s = field(init=False)
-    hashes: npt.NDArray[np.uint64] = field(init=False)
     codes: Int64s = field(init=False)
-    lengths: Int32s = field(init=False)
-    ends: Int64s = field(init=False)
-    keys: Bytes = field(init=False)
+    _slots: Int32s = field(init=False)
+    _entries: Int64s = field(init=False)
+    _keys: Bytes = field(init=False)
     _seed: int = field(init=False)
 
     def __post_init__(self) -> None:
         # No log can be made so that its keys collide: the seed is not known before.
         self._seed = int.from_bytes(os.urandom(8))
-        self.hashes = np.empty(FIRST_GROUPS, np.uint64)
         self.codes = np.empty((FIRST_GROUPS, self.width), np.int64)
-        self.lengths = np.empty(FIRST_GROUPS, np.int32)
-        self.ends = np.empty(FIRST_GROUPS, np.int64)
-        self.keys = np.empty(0, np.uint8)
+        self._entries = np.empty((FIRST_GROUPS, ENTRY_FIELDS), np.int64)
+        self._keys = np.empty(0, np.uint8)
         self._fill_slots()
+
+    @property
+    def capacity(self) -> int:
+        """The number of groups for which there is memory."""
+        return len(self._entries)
 
     @property
     def key_bytes(self) -> int:
         """The number of bytes of all keys."""
-        return int(self.ends[self.count - 1]) if self.count else 0
+        if not self.count:
+            return 0
+        _, begin, length = self._entries[self.count - 1].tolist()
+        return int(begin + max(length, 0))
 
     def find(self, keys: Keys, codes: Int64s) -> Int32s:
         """Return the number of the group of each row; new groups are appended."""
@@ -113,14 +120,7 @@ class GroupTable:
             more, self.count = _speedups.find_groups(
                 *(keys.data, keys.starts[rest], keys.lengths[rest]),
                 *(codes[rest], hashes[rest]),
-                (
-                    self.slots,
-                    self.hashes,
-                    self.codes,
-                    self.lengths,
-                    self.ends,
-                    self.keys,
-                ),
+                (self._slots, self._entries, self.codes, self._keys),
                 self.count,
                 groups[rest],
             )
@@ -131,42 +131,48 @@ class GroupTable:
 
     def keep(self, groups: npt.NDArray[np.intp]) -> None:
         """Remove all other groups; these get the numbers from 0 on."""
-        self.keys, self.lengths = self.gathered(groups), self.lengths[groups]
-        self.hashes, self.codes = self.hashes[groups], self.codes[groups]
-        self.ends = np.cumsum(np.maximum(self.lengths, 0), dtype=np.int64)
+        self._keys, lengths = self._gathered(groups)
+        sizes = np.maximum(lengths, 0)
+        self._entries, self.codes = self._entries[groups], self.codes[groups]
+        self._entries[:, 1] = np.cumsum(sizes) - sizes
         self.count = len(groups)
         self._fill_slots()
 
-    def gathered(self, groups: npt.NDArray[np.intp]) -> Bytes:
-        """Return the bytes of the keys of groups, one after another."""
-        sizes = np.maximum(self.lengths[groups], 0).astype(np.int64)
-        out = np.empty(int(sizes.sum()), np.uint8)
-        _speedups.gather_bytes(self.keys, self.ends[groups] - sizes, sizes, out)
-        return out
-
-    def column(self, groups: npt.NDArray[np.intp]) -> BytesColumn:
-        """Return the keys of groups; they have less than 2 GiB."""
-        lengths = self.lengths[groups]
-        offsets = np.zeros(len(groups) + 1, np.int32)
+    def column(self) -> BytesColumn:
+        """Return the keys of all groups; they have less than 2 GiB."""
+        data, lengths = self._gathered(np.arange(self.count))
+        offsets = np.zeros(self.count + 1, np.int32)
         np.cumsum(np.maximum(lengths, 0), out=offsets[1:])
-        return BytesColumn(self.gathered(groups), offsets, lengths >= 0)
+        return BytesColumn(data, offsets, lengths >= 0)
+
+    def keys(self) -> Keys:
+        """Return the keys of all groups; they have less than 2 GiB."""
+        starts, lengths = self._entries[: self.count, 1:].T.astype(np.int32)
+        return Keys(self._keys, starts, lengths)
+
+    def _gathered(self, groups: npt.NDArray[np.intp]) -> tuple[Bytes, Int64s]:
+        """Return the bytes of the keys of groups, one after another, and lengths."""
+        begins, lengths = np.ascontiguousarray(self._entries[groups, 1:].T)
+        out = np.empty(int(np.maximum(lengths, 0).sum()), np.uint8)
+        _speedups.gather_bytes(self._keys, begins, lengths, out)
+        return out, lengths
 
     def _grow(self, key_size: int) -> None:
         """Make room for more groups, and for a key of that size."""
-        if self.count == len(self.hashes):
+        if self.count == self.capacity:
             size = max(2 * self.count, FIRST_GROUPS)
-            for name in ("hashes", "codes", "lengths", "ends"):
-                setattr(self, name, resized(getattr(self, name), size))
+            self._entries = resized(self._entries, size)
+            self.codes = resized(self.codes, size)
             self._fill_slots()
-        if key_size > len(self.keys) - self.key_bytes:
-            size = max(2 * len(self.keys), self.key_bytes + key_size)
-            self.keys = resized(self.keys, size)
+        if key_size > len(self._keys) - self.key_bytes:
+            size = max(2 * len(self._keys), self.key_bytes + key_size)
+            self._keys = resized(self._keys, size)
 
     def _fill_slots(self) -> None:
         """Make slots for as many groups as fit, which use half of them at most."""
-        slots = 1 << (2 * max(len(self.hashes), 1) - 1).bit_length()
-        self.slots = np.full(slots, -1, np.int32)
-        _speedups.fill_slots(self.hashes[: self.count], self.slots)
+        slots = 1 << (2 * max(self.capacity, 1) - 1).bit_length()
+        self._slots = np.full(slots, -1, np.int32)
+        _speedups.fill_slots(self._entries[: self.count], self._slots)
 
 
 def resized(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
@@ -215,7 +221,7 @@ class GroupTotals:
             end = min(first + ROWS, count)
             groups = self.table.find(keys.between(first, end), codes[first:end])
             if self.table.count > len(self._totals):
-                more = self._no_totals(len(self.table.hashes) - len(self._totals))
+                more = self._no_totals(self.table.capacity - len(self._totals))
                 self._totals = np.concatenate((self._totals, more))
             measures = np.empty((len(self._order), end - first), np.int64)
             for i, name in enumerate(self._order):
@@ -228,13 +234,10 @@ class GroupTotals:
 
     def merge(self, other: GroupTotals) -> None:
         """Add the totals of other rows, grouped in the same way."""
-        table = other.table
-        every = slice(table.count)
-        lengths = table.lengths[every]
-        starts = (table.ends[every] - np.maximum(lengths, 0)).astype(np.int32)
-        codes = zip(self.groups, table.codes[every].T, strict=True)
-        rows = dict(codes) | {name: other.column(name) for name in self.measures}
-        self.add(rows, Keys(table.keys, starts, lengths))
+        codes = other.table.codes[: other.table.count].T
+        rows = dict(zip(self.groups, codes, strict=True))
+        rows |= {name: other.column(name) for name in self.measures}
+        self.add(rows, other.table.keys())
         if other.dropped is not None:
             self.dropped = self.with_dropped(other.dropped)
             self.error_bytes += other.error_bytes

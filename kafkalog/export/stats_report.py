@@ -254,7 +254,7 @@ def _group_of(
 ) -> pa.Array:
     """Return the column of a group, with names instead of codes."""
     if name == "key":
-        return bytes_array(totals.table.column(np.arange(totals.table.count)))
+        return bytes_array(totals.table.column())
     codes = totals.table.codes[: totals.table.count, totals.groups.index(name)]
     if name == "codec" or name in labels:
         names = labels.get(name, [*CODECS, *[UNKNOWN_CODEC] * 3])
