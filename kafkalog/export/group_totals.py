@@ -147,8 +147,8 @@ class GroupTable:
 
     def keys(self) -> Keys:
         """Return the keys of all groups; they have less than 2 GiB."""
-        starts, lengths = self._entries[: self.count, 1:].T.astype(np.int32)
-        return Keys(self._keys, starts, lengths)
+        spans = np.ascontiguousarray(self._entries[: self.count, 1:].T, np.int32)
+        return Keys(self._keys, *spans)
 
     def _gathered(self, groups: npt.NDArray[np.intp]) -> tuple[Bytes, Int64s]:
         """Return the bytes of the keys of groups, one after another, and lengths."""
