@@ -57,6 +57,12 @@ def test_the_error_names_the_package_and_the_extra_that_is_enough(use, package, 
     )
 
 
+def test_a_picture_without_matplotlib_asks_for_the_extra_plot():
+    use = f"kafkalog.stats({str(ORDERS)!r}).plot('topics.svg')"
+    *_, message = run(use, "matplotlib").stderr.splitlines()
+    assert message.endswith("matplotlib is missing: pip install 'kafkalog[plot]'")
+
+
 def test_a_delta_table_without_deltalake_asks_for_the_extra_delta():
     use = "from pathlib import Path; import kafkalog.export.delta_table as d; "
     use += f"d.append_new({SCAN}, Path('nowhere'))"

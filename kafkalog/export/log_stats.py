@@ -12,12 +12,13 @@ answer to how many bytes one of its records takes.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import accumulate
 from threading import Lock
-from typing import Any, Final, TypeAlias, Unpack
+from typing import Any, Final, TypeAlias, TypeVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +48,7 @@ from kafkalog.query.sources import PartitionSource
 from kafkalog.query.splits import Split, divide_scan
 
 Int64s = npt.NDArray[np.int64]
+Found = TypeVar("Found")
 Rows: TypeAlias = "Mapping[str, npt.NDArray[Any]]"
 
 MAX_GROUPS: Final = 1_000_000
@@ -264,22 +266,22 @@ class _StatsReading:
     def _of_headers(self, request: Scan) -> Iterator[tuple[Rows, None]]:
         """Yield a row for each batch with records, mostly from its header."""
         readers = [counting_reader(*each, request.policy) for each in request.sources]
-        for reader in _reporting(readers, request.progress):
-            for step, records in count_batches(reader, request.problems):
-                counted = records > 0
-                rows, records = step.step.rows[counted], records[counted]
-                if len(rows):
-                    columns = {
-                        **self._batch_groups(reader.source, step, rows),
-                        "records": records,
-                        "batches": np.ones(len(rows), np.int64),
-                        "bytes": rows["size_in_bytes"],
-                        "first_timestamp": _or_none(begin_times(rows), LAST),
-                        "max_timestamp": _or_none(rows["max_timestamp"], FIRST),
-                        "first_offset": self._first_offsets(step, rows, reader.policy),
-                        "last_offset": rows["last_offset"],
-                    }
-                    yield columns, None
+        count = partial(count_batches, problems=request.problems)
+        for reader, counted in _reporting(readers, count, request.progress):
+            step, records = counted
+            rows, records = step.step.rows[records > 0], records[records > 0]
+            if len(rows):
+                columns = {
+                    **self._batch_groups(reader.source, step, rows),
+                    "records": records,
+                    "batches": np.ones(len(rows), np.int64),
+                    "bytes": rows["size_in_bytes"],
+                    "first_timestamp": _or_none(begin_times(rows), LAST),
+                    "max_timestamp": _or_none(rows["max_timestamp"], FIRST),
+                    "first_offset": self._first_offsets(step, rows, reader.policy),
+                    "last_offset": rows["last_offset"],
+                }
+                yield columns, None
 
     def _first_offsets(
         self, step: SegmentStep, rows: BatchHeaders, policy: ReadPolicy
@@ -302,18 +304,18 @@ class _StatsReading:
             PartitionReader(source=source, bounds=bounds, policy=policy)
             for source, bounds in request.sources
         ]
-        for reader in _reporting(readers, request.progress):
-            for step in reader.steps():
-                if isinstance(step, ScanProblem):
-                    request.problems.append(step)
-                    continue
-                for batches in _decoded(step, policy, workspace, request):
-                    groups = self._batch_groups(reader.source, step, batches.rows)
-                    if of_batches:
-                        yield batches.of_batches(groups), None
-                    else:
-                        keys = batches.keys if "key" in self.groups else None
-                        yield batches.of_records(groups, self.groups), keys
+        steps = PartitionReader.steps
+        for reader, step in _reporting(readers, steps, request.progress):
+            if isinstance(step, ScanProblem):
+                request.problems.append(step)
+                continue
+            for batches in _decoded(step, policy, workspace, request):
+                groups = self._batch_groups(reader.source, step, batches.rows)
+                if of_batches:
+                    yield batches.of_batches(groups), None
+                else:
+                    keys = batches.keys if "key" in self.groups else None
+                    yield batches.of_records(groups, self.groups), keys
 
     def _number(self, names: dict[str, int], name: str) -> int:
         """Return the number of a topic or segment."""
@@ -343,14 +345,20 @@ class _StatsReading:
 
 
 def _reporting(
-    readers: Sequence[PartitionReader], progress: Progress | None
-) -> Iterator[PartitionReader]:
-    """Yield the readers, and report the progress after each."""
+    readers: Sequence[PartitionReader],
+    steps: Callable[[PartitionReader], Iterator[Found]],
+    progress: Progress | None,
+) -> Iterator[tuple[PartitionReader, Found]]:
+    """Yield the steps of readers, each with its reader; report the progress."""
     sizes = [0 if progress is None else reader.size() for reader in readers]
-    for reader, done in zip(readers, accumulate(sizes), strict=True):
-        yield reader
-        if progress is not None:
-            progress(done, sum(sizes))
+    *before, total = accumulate(sizes, initial=0)
+    for reader, done in zip(readers, before, strict=True):
+        for step in steps(reader):
+            yield reader, step
+            if progress is not None:
+                progress(min(done + reader.bytes_done, total), total)
+    if progress is not None:
+        progress(total, total)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
