@@ -86,7 +86,7 @@ def command(
     there is something to repair or errors are left, and 4 if the log directory is
     locked, or if files were changed since the repair that is to be undone.
     """
-    from kafkalog.errors import LogStateError
+    from kafkalog.errors import LogArgumentError, LogStateError
     from kafkalog.repairs.directory_repair import repair
 
     if undo and (apply or allow_data_loss):
@@ -100,6 +100,8 @@ def command(
             backup=backup,
             threads=threads,
         )
+    except LogArgumentError as error:
+        raise click.UsageError(str(error)) from error
     except LogStateError as error:
         raise Refused(str(error)) from error
     _show(report, command_output.chosen_format(form), no_color=no_color)

@@ -64,6 +64,8 @@ REASONS: Final[dict[int, str]] = {
 """The reason of an error, by the status that a kernel returns."""
 
 PARTITION_LEADER_EPOCH: Final = slice(12, 16)
+"""The leader epoch of a batch of magic 2, which its CRC does not cover."""
+
 _LAST_OFFSET_DELTA: Final = slice(23, 27)
 _MESSAGE_ATTRIBUTES: Final = 17
 _BATCH_ATTRIBUTES: Final = 22  # the low byte: no bit of the high one is in use

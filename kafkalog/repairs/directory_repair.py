@@ -90,7 +90,8 @@ def repair(
     NotALogDirectoryError
         If `path` has no files of Kafka's.
     LogArgumentError
-        If `undo` is combined with another option.
+        If `undo` is combined with another option, or if `backup` is in the log
+        directory: a broker would not start with it.
     LogLockedError
         If a broker, or kafkalog, has the log directory open for writing.
     LogStateError
@@ -145,7 +146,11 @@ class DirectoryRepair:
         self._is_partition = is_partition(where)
         self._where = where
         self._root = (where.parent if self._is_partition else where).resolve()
-        self._backup = self._root.parent if backup is None else backup
+        self._backup = self._root.parent if backup is None else backup.resolve()
+        if self._backup.is_relative_to(self._root):
+            raise LogArgumentError(
+                f"originals in the log directory, expected another place: {backup}"
+            )
         self._threads = threads
         self._disk = disk
 

@@ -1,9 +1,10 @@
 """The valid entries of a damaged ``.log``, and the bytes between them.
 
 An excerpt has the entries that a reader accepts which skips damage: the checksum
-matches, and the offsets ascend. Entries for which `verify` reports an error, such as
-records that cannot be decompressed, are left out as well. The bytes between the entries
-of an excerpt are lost: their offsets become a gap, as after compaction.
+matches, and the offsets ascend. A batch of which only the header is damaged is kept
+with a corrected one, see `header_correction`. Entries for which `verify` reports an
+error, such as records that cannot be decompressed, are left out. The bytes between the
+entries of an excerpt are lost: their offsets become a gap, as after compaction.
 """
 
 from __future__ import annotations
@@ -16,7 +17,13 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kafkalog.decoding.read_policy import ReadPolicy
-from kafkalog.formats.layout import MAX_BATCH_BYTES
+from kafkalog.formats.batch_headers import delta_field, offset_field
+from kafkalog.formats.layout import MAX_BATCH_BYTES, RECORD_BATCH_OVERHEAD
+from kafkalog.repairs.header_correction import (
+    MAX_BYTES,
+    HeaderCorrection,
+    correct_header,
+)
 from kafkalog.segment.entry_order import UNBOUNDED
 from kafkalog.segment.file_records import FileRecords, Skipped, Step
 from kafkalog.segment.log_segment import LogSegment
@@ -61,6 +68,16 @@ class LogExcerpt:
     """The offset after the last entry that is kept."""
     is_dropped: bool = False
     """Whether the file is removed."""
+    corrections: list[HeaderCorrection] = field(default_factory=list)
+    """Fields of headers of kept entries that are written again."""
+
+    @property
+    def changes_entries(self) -> bool:
+        """Whether indexes may change: more than leader epochs is corrected."""
+        epochs = any(
+            "leader epoch" not in each.description for each in self.corrections
+        )
+        return bool(self.lost) or epochs
 
     @property
     def loses_data(self) -> bool:
@@ -77,8 +94,16 @@ class LogExcerpt:
                     data = source.read(start, min(COPY_BYTES, end - start))
                     if not len(data):
                         raise OSError(5, "The file was truncated", str(self.path))
-                    file.write(data.tobytes(), position)
+                    file.write(self._corrected(data.tobytes(), start), position)
                     start, position = start + len(data), position + len(data)
+
+    def _corrected(self, data: bytes, start: int) -> bytes:
+        """Return bytes of the file from `start` on with the corrections in them."""
+        for each in self.corrections:
+            for i, byte in enumerate(each.data, each.position - start):
+                if 0 <= i < len(data):
+                    data = data[:i] + bytes([byte]) + data[i + 1 :]
+        return data
 
     def up_to_first_loss(self, later: Sequence[tuple[int, int]]) -> LogExcerpt:
         """Return the excerpt that ends where this one first loses bytes.
@@ -97,8 +122,44 @@ class LogExcerpt:
         )
         kept = [(start, end) for start, end in self.kept if end <= first.position]
         return LogExcerpt(
-            self.path, self.base_offset, self.size, kept, [cut], first.first_offset
+            self.path,
+            self.base_offset,
+            self.size,
+            kept,
+            [cut],
+            first.first_offset,
+            corrections=[
+                each for each in self.corrections if each.position < first.position
+            ],
         )
+
+    def correct_headers(self, source: FileSource, after: int | None) -> None:
+        """Keep batches of which only the header is damaged, and known.
+
+        `after` is the base offset of the next segment.
+        """
+        lost, self.lost = self.lost, []
+        for each in lost:
+            following = after if each.is_tail else self._next_offset(each)
+            found: list[HeaderCorrection] = []
+            if not each.is_zeros and each.end - each.position <= MAX_BYTES:
+                data = source.read(each.position, each.end - each.position)
+                before = each.first_offset - 1
+                found = correct_header(data, each.position, before, following)
+            if not found:
+                self.lost.append(each)
+                continue
+            self.corrections += found
+            self.kept.append((each.position, each.end))
+            if each.is_tail:
+                data = source.read(each.position, RECORD_BATCH_OVERHEAD)
+                corrected = self._corrected(data.tobytes(), each.position)
+                delta = delta_field(np.frombuffer(corrected, np.uint8))
+                self.end_offset = offset_field(corrected) + delta + 1
+        self.kept.sort()
+
+    def _next_offset(self, lost: LostBytes) -> int | None:
+        return None if lost.last_offset is None else lost.last_offset + 1
 
 
 def excerpt_of(
@@ -143,6 +204,7 @@ def excerpt_of(
                 is_zeros=zeros,
             )
             excerpt.lost.append(lost)
+        excerpt.correct_headers(source, None if most == UNBOUNDED else most + 1)
     return excerpt
 
 

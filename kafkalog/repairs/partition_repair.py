@@ -12,7 +12,7 @@ Nothing in the partition's directory is changed.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -20,6 +20,7 @@ from typing import Final
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.log.cluster_metadata import METADATA_PARTITION
+from kafkalog.repairs.header_correction import correct_epochs
 from kafkalog.repairs.log_excerpt import LogExcerpt, LostBytes, excerpt_of
 from kafkalog.repairs.repair_report import RepairAction, RepairKind
 from kafkalog.segment.entry_order import UNBOUNDED
@@ -135,8 +136,10 @@ class PartitionDamage:
         """The number of errors."""
         return sum(problem.severity == Severity.ERROR for problem in self.problems)
 
-    def damaged_logs(self) -> dict[int, list[Problem]]:
-        """Return the errors for which bytes are left out, by base offset."""
+    def damaged_logs(
+        self, causes: Collection[Cause] = OF_LOGS
+    ) -> dict[int, list[Problem]]:
+        """Return the errors of logs with these causes, by base offset."""
         found: dict[int, list[Problem]] = {}
         for problem in self.problems:
             name = parse_file_name(problem.path)
@@ -144,7 +147,7 @@ class PartitionDamage:
                 name is not None
                 and (name.kind, name.suffix) == ("log", None)
                 and problem.severity == Severity.ERROR
-                and problem.cause in OF_LOGS
+                and problem.cause in causes
             ):
                 found.setdefault(name.base_offset, []).append(problem)
         return found
@@ -233,7 +236,8 @@ def repair_partition(
 def _skipping(damage: PartitionDamage) -> list[LogExcerpt]:
     """Return the valid parts of the damaged segments, in order."""
     logs, skipping = damage.logs, []
-    for base, problems in sorted(damage.damaged_logs().items()):
+    found = damage.damaged_logs(OF_LOGS | {Cause.LEADER_EPOCH})
+    for base, problems in sorted(found.items()):
         most = min((other - 1 for other in logs if other > base), default=UNBOUNDED)
         path = damage.directory / file_name(base, "log")
         positions = [
@@ -242,7 +246,16 @@ def _skipping(damage: PartitionDamage) -> list[LogExcerpt]:
             if problem.cause in OF_ENTRIES and problem.position is not None
         ]
         excerpt = excerpt_of(path, base, most, positions)
-        if excerpt.lost:
+        epochs = [
+            problem.position
+            for problem in problems
+            if problem.cause == Cause.LEADER_EPOCH
+            and problem.position is not None
+            and problem.last_offset is None
+        ]
+        if epochs:
+            excerpt.corrections += correct_epochs(path, base, most, epochs)
+        if excerpt.lost or excerpt.corrections:
             skipping.append(excerpt)
     return skipping
 
@@ -254,17 +267,20 @@ def _ways(
 
     A gap in the cluster's metadata would make it inconsistent: it is only cut.
     """
-    if not skipping or damage.directory.name != METADATA_PARTITION:
+    is_losing = any(each.lost for each in skipping)
+    if not is_losing or damage.directory.name != METADATA_PARTITION:
         yield skipping
-    if skipping:
-        yield _cutting(damage, skipping[0])
+    if is_losing:
+        yield _cutting(damage, skipping)
 
 
-def _cutting(damage: PartitionDamage, first: LogExcerpt) -> list[LogExcerpt]:
+def _cutting(damage: PartitionDamage, skipping: list[LogExcerpt]) -> list[LogExcerpt]:
     """Return what is left if the log is cut where a segment first loses bytes."""
+    place = next(i for i, each in enumerate(skipping) if each.lost)
+    first = skipping[place]
     later = [base for base in damage.logs if base > first.base_offset]
     ends = [(base, _end_of(damage, base)) for base in later]
-    cutting = [first.up_to_first_loss(ends)]
+    cutting = [*skipping[:place], first.up_to_first_loss(ends)]
     for base, end in ends:
         path = damage.directory / file_name(base, "log")
         size = path.stat().st_size
@@ -362,7 +378,7 @@ class _Attempt:
 
     def _left_out(self) -> set[str]:
         """Return the files that are not loaded: damaged, foreign, or of lost bytes."""
-        bases = {*self._excerpts}
+        bases = {base for base, each in self._excerpts.items() if each.changes_entries}
         left_out = {
             problem.path
             for problem in self._damage.problems
@@ -433,11 +449,13 @@ class _Attempt:
             file: f"{problem.cause}: {without_loss(problem.message)}"
             for file, problem in self._files.items()
         }
-        for base in self._excerpts:
+        for base, excerpt in self._excerpts.items():
+            if not excerpt.changes_entries:
+                continue
             reason = f"{file_name(base, 'log')} is changed"
             for kind in INDEXES:
                 wanted.setdefault(file_name(base, kind), reason)
-        if self._excerpts:
+        if any(each.lost for each in self._excerpts.values()):
             reason = "bytes of the log are left out"
             found = set(self._names)
             if (self._damage.directory.parent / CLEAN_SHUTDOWN).exists():
@@ -462,21 +480,7 @@ class _Attempt:
             is_last = base >= self._bases[-1]
             is_cut = lost.is_tail and (is_last or lost.is_zeros)
             kind = RepairKind.CUT if is_cut else RepairKind.SKIP
-            at = next(
-                (
-                    problem
-                    for problem in self._damage.problems
-                    if problem.path == file
-                    and problem.position is not None
-                    and lost.position <= problem.position < lost.end
-                ),
-                None,
-            )
-            reason = (
-                "the log is cut before this segment"
-                if at is None
-                else f"{at.cause}: {without_loss(at.message)}"
-            )
+            reason = self._reason(file, lost.position, lost.end)
             action = RepairAction(
                 path=self._path(file),
                 action=kind,
@@ -490,7 +494,24 @@ class _Attempt:
                 bytes_lost=lost.end - lost.position,
             )
             changes.append(FileChange(self._path(file), result, action))
+        for correction in excerpt.corrections:
+            action = RepairAction(
+                path=self._path(file),
+                action=RepairKind.REWRITE,
+                position=correction.position,
+                reason=f"batch header: {correction.description}",
+                topic=self._topic,
+                partition=self._partition,
+            )
+            changes.append(FileChange(self._path(file), result, action))
         return changes
+
+    def _reason(self, file: str, position: int, end: int) -> str:
+        """Return the first problem of bytes of a log."""
+        for problem in self._damage.problems:
+            if problem.path == file and position <= (problem.position or 0) < end:
+                return f"{problem.cause}: {without_loss(problem.message)}"
+        return "the log is cut before this segment"
 
     @property
     def _topic(self) -> str | None:

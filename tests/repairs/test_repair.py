@@ -286,6 +286,13 @@ def test_the_originals_can_be_kept_elsewhere(ledger, tmp_path):
     assert tree(ledger) == before
 
 
+@pytest.mark.parametrize("inside", [".", "kept"])
+def test_the_originals_are_not_kept_in_the_log_directory(ledger, inside):
+    damages.torn_index(ledger)
+    with pytest.raises(LogArgumentError, match="originals in the log directory"):
+        repair(ledger.parent, apply=True, backup=ledger.parent / inside)
+
+
 def test_a_repair_of_another_log_directory_is_not_undone(ledger):
     other = ledger.parent.with_name("other")
     shutil.copytree(ledger.parent, other)

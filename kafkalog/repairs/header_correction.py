@@ -1,0 +1,130 @@
+"""Correction of batch headers whose right content is known.
+
+The checksum of a batch does not cover its first 21 bytes. If only these are damaged,
+its records are intact, and the fields follow from others:
+
+    length         the batch ends where the next one begins; the checksum proves it
+    magic          2, if the checksum matches then
+    base offset    follows that of the batch before, and its last offset is followed by
+                   that of the next batch; or one bit differs from what follows
+    leader epoch   the batches before and after have the same one, and epochs never fall
+
+A field that is not known for certain is not changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from kafkalog.decoding.read_policy import ReadPolicy
+from kafkalog.formats.batch_headers import (
+    PARTITION_LEADER_EPOCH,
+    Bytes,
+    epoch_field,
+    find_crc_mismatches,
+    magic_field,
+    offset_field,
+    scan_headers,
+    size_field,
+)
+from kafkalog.formats.layout import (
+    LOG_OVERHEAD,
+    MAGIC_OFFSET,
+    NO_LEADER_EPOCH,
+    RECORD_BATCH_OVERHEAD,
+    SIZE_OFFSET,
+)
+from kafkalog.segment.file_records import FileRecords, Step
+from kafkalog.segment.log_segment import LogSegment
+from kafkalog.storage.byte_source import FileSource
+
+MAX_BYTES: Final = 64 << 20
+"""The largest batch whose header is corrected."""
+
+MAGIC: Final = 2
+
+
+class HeaderCorrection(NamedTuple):
+    """New bytes of a field, at a position of the file."""
+
+    position: int
+    data: bytes
+    description: str
+
+
+def correct_header(
+    data: Bytes, position: int, before: int, after: int | None
+) -> list[HeaderCorrection]:
+    """Return the corrections that make `data` one valid batch; none if none do.
+
+    `before` is the last offset before it, `after` the first one after it; None at the
+    end of a log.
+    """
+    if not RECORD_BATCH_OVERHEAD <= len(data) <= MAX_BYTES:
+        return []
+    data, corrections = data.copy(), []
+    size = len(data) - LOG_OVERHEAD
+    for field, found, expected, width, name in (
+        (SIZE_OFFSET, size_field(data), size, 4, "length"),
+        (MAGIC_OFFSET, magic_field(data), MAGIC, 1, "magic"),
+    ):
+        if found != expected:
+            right = expected.to_bytes(width, signed=True)
+            data[field : field + width] = np.frombuffer(right, np.uint8)
+            text = f"{name} {found}, expected {expected}"
+            corrections.append(HeaderCorrection(position + field, right, text))
+    rows, _, end = scan_headers(data, 0, 0, 2)
+    if len(rows) != 1 or end != len(data) or len(find_crc_mismatches(data, 0, rows)):
+        return []
+    base, delta = offset_field(data), int(rows["last_offset"][0]) - offset_field(data)
+    if before < base and (after is None or base + delta < after):
+        return corrections
+    expected = before + 1
+    differing = ((base ^ expected) & (2**64 - 1)).bit_count()
+    fits = expected + delta + 1 == after or (differing == 1 and after is None)
+    if not fits:
+        return []
+    text = f"base offset {base}, expected {expected}"
+    right = expected.to_bytes(8, signed=True)
+    return [*corrections, HeaderCorrection(position, right, text)]
+
+
+def correct_epochs(
+    path: Path, base: int, most: int, positions: Collection[int]
+) -> list[HeaderCorrection]:
+    """Return the corrections of the leader epochs of the batches at `positions`."""
+    found = []
+    with FileSource(path) as source:
+        rows = np.concatenate(list(_epochs(source, LogSegment(path, base, most))))
+        for position in sorted(positions):
+            i = int(np.searchsorted(rows[:, 0], position))
+            if not 0 < i < len(rows) - 1 or rows[i, 0] != position:
+                continue
+            before, epoch, after = rows[i - 1 : i + 2, 1].tolist()
+            if before != after or before in (epoch, NO_LEADER_EPOCH):
+                continue
+            at = position + PARTITION_LEADER_EPOCH.start
+            right = int(before).to_bytes(4, signed=True)
+            stored = epoch_field(source.read(position, RECORD_BATCH_OVERHEAD))
+            text = f"leader epoch {stored}, expected {before}"
+            found.append(HeaderCorrection(at, right, text))
+    return found
+
+
+def _epochs(source: FileSource, segment: LogSegment) -> Iterator[np.ndarray]:
+    """Yield positions and leader epochs of the valid batches."""
+    yield np.empty((0, 2), np.int64)
+    records = FileRecords(
+        source=source,
+        start=0,
+        limits=segment.limits,
+        policy=ReadPolicy(on_corruption="skip", max_batch_bytes=MAX_BYTES),
+    )
+    for step in records:
+        if isinstance(step, Step):
+            columns = step.rows["position"], step.rows["leader_epoch"]
+            yield np.column_stack([column.astype(np.int64) for column in columns])
