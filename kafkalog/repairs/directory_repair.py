@@ -11,7 +11,7 @@ Source: ``LogManager.scala``, ``LogLoader.java``, ``OffsetCheckpointFile.java``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -173,7 +173,11 @@ class DirectoryRepair:
                 kept = RepairBackup.create(
                     self._backup, self._root, plan.changes, self._disk
                 )
-                kept.apply()
+                try:
+                    kept.apply()
+                except BaseException as error:
+                    error.add_note("Restore the originals: kafkalog repair PATH --undo")
+                    raise
             return replace(report, applied=True, backup=str(kept.directory))
         finally:
             owned.release(WHOLE, in_order=True)
@@ -245,7 +249,18 @@ class DirectoryRepair:
                 ends[name.topic, name.partition] = end
         for file in CHECKPOINTS:
             self._rewrite(plan, file, checkpoints, ends, report, place)
+        plan.unrepaired += self._elsewhere(report, {each.path for each in plan.changes})
         return plan
+
+    def _elsewhere(self, report: Report, changed: Collection[str]) -> Iterator[Problem]:
+        """Yield the errors outside of the partitions that are repaired."""
+        for problem in report.problems:
+            name = parse_partition_dir(problem.path.partition("/")[0])
+            is_deleted = name is not None and name.state == "delete"
+            if self._is_partition or problem.severity != Severity.ERROR:
+                continue
+            if is_deleted or (name is None and problem.path not in changed):
+                yield problem
 
     def _by_partition(
         self, report: Report

@@ -369,7 +369,7 @@ class _Attempt:
             disk.remove(log)
             if base not in self._dropped:
                 excerpt.write(self._place / log.name, DISK)
-                shutil.copyfile(self._place / log.name, log)
+                log.hardlink_to(self._place / log.name)  # loading changes no byte of it
         for file, position in self._tails().items():
             with disk.open(copy / file) as log_file:
                 log_file.truncate(position)
@@ -468,7 +468,8 @@ class _Attempt:
                     and name.base_offset > self._first_loss
                 ):
                     wanted.setdefault(file, reason)
-            wanted.setdefault(LEADER_EPOCHS, reason)
+            if (self._damage.directory / LEADER_EPOCHS).exists():
+                wanted.setdefault(LEADER_EPOCHS, reason)
         return wanted
 
     def _log_changes(self, base: int) -> list[FileChange]:

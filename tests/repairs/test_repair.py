@@ -14,6 +14,7 @@ import pytest
 import kafkalog
 from kafkalog import LogArgumentError, LogConfig, LogLockedError, repair, verify
 from kafkalog.errors import CorruptCheckpointError, LogStateError
+from kafkalog.storage.durable_file import Disk
 from tests import golden_data
 from tests.repairs.damaged_logs import copy_log, tree
 from tests.startup import damages
@@ -175,6 +176,43 @@ def test_what_cannot_be_repaired_is_listed(ledger):
     [problem] = report.unrepaired
     assert problem.path == "ledger-0/partition.metadata"
     assert "1 error without a repair" in str(report)
+
+
+def test_errors_outside_of_partitions_are_listed(ledger):
+    (ledger.parent / "meta.properties").write_text("version=7\n")
+    (ledger.parent / "lost+found").mkdir()
+    marked = ledger.with_name(f"ledger-1.{'a' * 32}-delete")
+    shutil.copytree(ledger, marked)
+    damages.torn_index(marked)
+    report = repair(ledger.parent, apply=True)
+    assert not report.applied
+    assert not report.ok
+    assert sorted(problem.path for problem in report.unrepaired) == [
+        f"{marked.name}/00000000000000000000.index", "lost+found", "meta.properties",
+    ]  # fmt: skip
+
+
+def test_a_failing_disk_leaves_the_originals_to_restore(ledger, monkeypatch):
+    damages.torn_index(ledger)
+    damages.flip_snapshots(ledger)
+    before, failures = tree(ledger.parent), [3]
+    rename = Disk.rename
+
+    def failing(disk, source, target):
+        failures[0] -= ".kafkalog-repair" not in str(target)
+        if not failures[0]:
+            raise OSError(28, "No space left on device", str(target))
+        rename(disk, source, target)
+
+    monkeypatch.setattr(Disk, "rename", failing)
+    with pytest.raises(OSError, match="No space left") as caught:
+        repair(ledger.parent, apply=True)
+    assert caught.value.__notes__ == [
+        "Restore the originals: kafkalog repair PATH --undo"
+    ]
+    assert tree(ledger.parent) != before
+    repair(ledger.parent, undo=True)
+    assert tree(ledger.parent) == before
 
 
 def test_a_foreign_file_does_not_prevent_a_repair(ledger):
