@@ -7,14 +7,15 @@ its records are intact, and the fields follow from others:
     magic          2, if the checksum matches then
     base offset    follows that of the batch before, and its last offset is followed by
                    that of the next batch; or one bit differs from what follows
-    leader epoch   the batches before and after have the same one, and epochs never fall
+    leader epoch   epochs never fall: if it is not between those of the batches before
+                   and after, it is theirs, or that of the checkpoint
 
 A field that is not known for certain is not changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -24,13 +25,13 @@ from kafkalog.decoding.read_policy import ReadPolicy
 from kafkalog.formats.batch_headers import (
     PARTITION_LEADER_EPOCH,
     Bytes,
-    epoch_field,
     find_crc_mismatches,
     magic_field,
     offset_field,
     scan_headers,
     size_field,
 )
+from kafkalog.formats.checkpoint import EpochEntry
 from kafkalog.formats.layout import (
     LOG_OVERHEAD,
     MAGIC_OFFSET,
@@ -46,6 +47,7 @@ MAX_BYTES: Final = 64 << 20
 """The largest batch whose header is corrected."""
 
 MAGIC: Final = 2
+MAX_EPOCH: Final = 2**31 - 1
 
 
 class HeaderCorrection(NamedTuple):
@@ -94,30 +96,40 @@ def correct_header(
 
 
 def correct_epochs(
-    path: Path, base: int, most: int, positions: Collection[int]
+    path: Path,
+    base: int,
+    most: int,
+    positions: Collection[int],
+    epochs: Sequence[EpochEntry],
 ) -> list[HeaderCorrection]:
-    """Return the corrections of the leader epochs of the batches at `positions`."""
+    """Return the corrections of the leader epochs of the batches at `positions`.
+
+    `epochs` are those of ``leader-epoch-checkpoint``. A batch is corrected if its epoch
+    is not between those of the batches before and after it.
+    """
     found = []
     with FileSource(path) as source:
         rows = np.concatenate(list(_epochs(source, LogSegment(path, base, most))))
-        for position in sorted(positions):
-            i = int(np.searchsorted(rows[:, 0], position))
-            if not 0 < i < len(rows) - 1 or rows[i, 0] != position:
-                continue
-            before, epoch, after = rows[i - 1 : i + 2, 1].tolist()
-            if before != after or before in (epoch, NO_LEADER_EPOCH):
-                continue
-            at = position + PARTITION_LEADER_EPOCH.start
-            right = int(before).to_bytes(4, signed=True)
-            stored = epoch_field(source.read(position, RECORD_BATCH_OVERHEAD))
-            text = f"leader epoch {stored}, expected {before}"
-            found.append(HeaderCorrection(at, right, text))
+    for position in sorted(positions):
+        i = int(np.searchsorted(rows[:, 0], position))
+        if i == len(rows) or rows[i, 0] != position:
+            continue
+        stored, offset = rows[i, 1:].tolist()
+        low = int(rows[i - 1, 1]) if i else NO_LEADER_EPOCH
+        high = int(rows[i + 1, 1]) if i + 1 < len(rows) else MAX_EPOCH
+        known = [each.epoch for each in epochs if each.start_offset <= offset]
+        expected = low if low == high else max(known, default=NO_LEADER_EPOCH)
+        if low <= stored <= high or expected < 0 or not low <= expected <= high:
+            continue
+        right = expected.to_bytes(4, signed=True)
+        text = f"leader epoch {stored}, expected {expected}"
+        found.append(HeaderCorrection(position + PARTITION_LEADER_EPOCH.start, right, text))
     return found
 
 
 def _epochs(source: FileSource, segment: LogSegment) -> Iterator[np.ndarray]:
-    """Yield positions and leader epochs of the valid batches."""
-    yield np.empty((0, 2), np.int64)
+    """Yield positions, leader epochs and base offsets of the valid batches."""
+    yield np.empty((0, 3), np.int64)
     records = FileRecords(
         source=source,
         start=0,
@@ -126,5 +138,6 @@ def _epochs(source: FileSource, segment: LogSegment) -> Iterator[np.ndarray]:
     )
     for step in records:
         if isinstance(step, Step):
-            columns = step.rows["position"], step.rows["leader_epoch"]
-            yield np.column_stack([column.astype(np.int64) for column in columns])
+            names = "position", "leader_epoch", "base_offset"
+            columns = [step.rows[name].astype(np.int64) for name in names]
+            yield np.column_stack(columns)

@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Final
 
 from kafkalog.config import BrokerConfig, LogConfig
+from kafkalog.formats.checkpoint import EpochEntry
 from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.log.cluster_metadata import METADATA_PARTITION
+from kafkalog.log.leader_epochs import read_epochs
 from kafkalog.repairs.header_correction import correct_epochs
 from kafkalog.repairs.log_excerpt import LogExcerpt, LostBytes, excerpt_of
 from kafkalog.repairs.repair_report import RepairAction, RepairKind
@@ -135,6 +137,12 @@ class PartitionDamage:
     def errors(self) -> int:
         """The number of errors."""
         return sum(problem.severity == Severity.ERROR for problem in self.problems)
+
+    def leader_epochs(self) -> list[EpochEntry]:
+        """Return the entries of the checkpoint of leader epochs, none if it is bad."""
+        if any(problem.path == LEADER_EPOCHS for problem in self.problems):
+            return []
+        return read_epochs(self.directory / LEADER_EPOCHS)
 
     def damaged_logs(
         self, causes: Collection[Cause] = OF_LOGS
@@ -254,7 +262,9 @@ def _skipping(damage: PartitionDamage) -> list[LogExcerpt]:
             and problem.last_offset is None
         ]
         if epochs:
-            excerpt.corrections += correct_epochs(path, base, most, epochs)
+            excerpt.corrections += correct_epochs(
+                path, base, most, epochs, damage.leader_epochs()
+            )
         if excerpt.lost or excerpt.corrections:
             skipping.append(excerpt)
     return skipping

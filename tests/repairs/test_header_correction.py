@@ -8,7 +8,9 @@ import pytest
 
 import kafkalog
 from kafkalog import RecordBatchBuilder, repair, verify
+from kafkalog.log.leader_epochs import read_epochs
 from kafkalog.repairs.header_correction import correct_header
+from tests import golden_data
 from tests.repairs.damaged_logs import copy_log
 from tests.startup.damages import batches_of, flip, logs_of
 
@@ -126,3 +128,20 @@ def test_records_of_a_corrected_batch_are_read(memory):
     assert not rewrite.needs_data_loss
     repair(directory.parent, apply=True)
     assert kafkalog.scan(directory).to_arrow() == everything
+
+
+def test_the_epoch_of_the_first_batch_of_an_epoch_is_that_of_the_checkpoint(memory):
+    directory = copy_log(("k431-crash", "torn.none-0"), memory / "logs", clean=False)
+    log = logs_of(directory)[0]
+    [*_, entry] = read_epochs(directory / "leader-epoch-checkpoint")
+    [row] = [
+        row
+        for row in golden_data.truth("k431-crash", "torn.none-0", "batches")
+        if row["base_offset"] == entry.start_offset and row["file"] == log.name
+    ]
+    original = log.read_bytes()
+    flip(log, row["position"] + 13)
+    report = repair(directory.parent, apply=True)
+    assert report.ok
+    assert "leader epoch" in report.actions[0].reason
+    assert log.read_bytes() == original
