@@ -42,7 +42,7 @@ from kafkalog.storage.durable_file import DISK, Disk
 from kafkalog.storage.file_names import PartitionDir, parse_partition_dir
 from kafkalog.storage.location import AnyPath, local_path
 from kafkalog.storage.log_directory import is_partition
-from kafkalog.verification.path_verification import verify
+from kafkalog.verification.path_verification import verify, verify_locked
 from kafkalog.verification.verification_report import Cause, Problem, Report, Severity
 
 CHECKPOINTS: Final = (RECOVERY_POINTS, HIGH_WATERMARKS, CLEANED_TO, LOG_STARTS)
@@ -157,7 +157,8 @@ class DirectoryRepair:
     def plan(self, allow_data_loss: bool) -> RepairReport:
         """Return what `apply` would change."""
         with TemporaryDirectory(prefix="kafkalog-repair-") as place:
-            plan = self._make_plan(Path(place).resolve(), allow_data_loss)
+            report = verify(self._where, threads=self._threads)
+            plan = self._make_plan(report, Path(place).resolve(), allow_data_loss)
             return self._report(plan, [*plan.changes, *plan.losing])
 
     def apply(self, allow_data_loss: bool) -> RepairReport:
@@ -166,7 +167,8 @@ class DirectoryRepair:
         try:
             self._finish_interrupted()
             with TemporaryDirectory(prefix="kafkalog-repair-") as place:
-                plan = self._make_plan(Path(place).resolve(), allow_data_loss)
+                found = verify_locked(self._where, threads=self._threads)
+                plan = self._make_plan(found, Path(place).resolve(), allow_data_loss)
                 report = self._report(plan, plan.changes, plan.losing)
                 if not plan.changes:
                     return report
@@ -228,8 +230,7 @@ class DirectoryRepair:
 
     # The plan
 
-    def _make_plan(self, place: Path, allow_data_loss: bool) -> _Plan:
-        report = verify(self._where, threads=self._threads)
+    def _make_plan(self, report: Report, place: Path, allow_data_loss: bool) -> _Plan:
         checkpoints = _read_checkpoints(self._root)
         settings = TopicSettings([self._root], None, None, None)
         plan, ends = _Plan(), dict[tuple[str, int], int]()

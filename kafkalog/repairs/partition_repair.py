@@ -19,7 +19,6 @@ from typing import Final
 
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.formats.checkpoint import EpochEntry
-from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.log.cluster_metadata import METADATA_PARTITION
 from kafkalog.log.leader_epochs import read_epochs
 from kafkalog.repairs.header_correction import correct_epochs
@@ -45,7 +44,7 @@ from kafkalog.storage.file_names import (
     parse_file_name,
 )
 from kafkalog.verification.partition_checks import TAILS
-from kafkalog.verification.path_verification import Verification
+from kafkalog.verification.path_verification import verify_locked
 from kafkalog.verification.recovery_effects import without_loss
 from kafkalog.verification.segment_checks import INDEXES
 from kafkalog.verification.sidecar_checks import CHECKPOINTS
@@ -53,7 +52,6 @@ from kafkalog.verification.verification_report import (
     Cause,
     Problem,
     Recovery,
-    Report,
     Severity,
 )
 
@@ -565,7 +563,7 @@ class _Attempt:
         for file, result in results.items():
             if result is not None:
                 _stand_in(result, directory / file)
-        return verify_copy(directory).problems
+        return verify_locked(directory, links=True).problems
 
 
 def _stand_in(path: Path, target: Path) -> None:
@@ -574,16 +572,3 @@ def _stand_in(path: Path, target: Path) -> None:
         target.symlink_to(path.absolute())
     else:
         shutil.copyfile(path, target)
-
-
-def verify_copy(directory: Path) -> Report:
-    """Verify a directory whose files may be links."""
-    check = Verification(
-        topics=(),
-        partitions=(),
-        max_batch_bytes=MAX_BATCH_BYTES,
-        progress=None,
-        links=True,
-    )
-    check.directory(directory, map)
-    return check.report(directory)

@@ -160,6 +160,24 @@ def verify(
     return report
 
 
+def verify_locked(directory: Path, *, links: bool = False, threads: int = 1) -> Report:
+    """Verify a directory that no other process changes: no file is read twice.
+
+    With `links`, files that are symbolic links are verified, too.
+    """
+    check = Verification(
+        topics=(),
+        partitions=(),
+        max_batch_bytes=MAX_BATCH_BYTES,
+        progress=None,
+        links=links,
+        is_locked=True,
+    )
+    with ThreadPoolExecutor(threads) as pool:
+        check.directory(directory, map if threads == 1 else pool.map)
+    return check.report(directory)
+
+
 def combine_reports(reports: Sequence[tuple[Path, Report]]) -> Report:
     """Return one report for several paths: the sums of counts, and all problems.
 
@@ -189,7 +207,8 @@ Map = Callable[
 class Verification:
     """One run of `verify`: the counts and problems so far.
 
-    With `links`, files that are symbolic links are verified, too.
+    With `links`, files that are symbolic links are verified, too. If the directory
+    `is_locked`, no other process changes it, and problems are found once only.
     """
 
     topics: Collection[str]
@@ -197,6 +216,7 @@ class Verification:
     max_batch_bytes: int
     progress: Progress | None
     links: bool = False
+    is_locked: bool = False
     sizes: dict[str, int] = field(default_factory=dict)
     batches: int = 0
     records: int = 0
@@ -280,7 +300,9 @@ class Verification:
         for check, plan in zip(checks, plans, strict=True):
             taken = self._take(next(results) for _ in plan)
             self.contents[check.directory.name] = check.finish(taken)
-            if check.problems:
+            if self.is_locked:
+                self.problems += check.problems
+            elif check.problems:
                 self.problems += confirmed_problems(
                     check, taken, self._check_log_again, links=self.links
                 )

@@ -379,7 +379,7 @@ def test_a_repair_that_is_not_better_is_not_used(ledger, monkeypatch):
         files=1, bytes=1, batches=0, records=0, problems=first.problems * 2
     )
     monkeypatch.setattr(
-        "kafkalog.repairs.partition_repair.verify_copy", lambda _: worse
+        "kafkalog.repairs.partition_repair.verify_locked", lambda *_, **__: worse
     )
     report = repair(ledger.parent, apply=True)
     assert not report.applied
