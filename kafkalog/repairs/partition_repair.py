@@ -14,6 +14,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -43,9 +44,10 @@ from kafkalog.storage.file_names import (
     file_name,
     parse_file_name,
 )
+from kafkalog.storage.location import entries
 from kafkalog.verification.partition_checks import TAILS
 from kafkalog.verification.path_verification import verify_locked
-from kafkalog.verification.recovery_effects import without_loss
+from kafkalog.verification.recovery_effects import STRAYS, without_loss
 from kafkalog.verification.segment_checks import INDEXES
 from kafkalog.verification.sidecar_checks import CHECKPOINTS
 from kafkalog.verification.verification_report import (
@@ -97,7 +99,7 @@ class FileChange:
         return self.action.first_offset is not None
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class PartitionDamage:
     """A partition's directory, its problems, and the offsets in the checkpoints.
 
@@ -112,7 +114,7 @@ class PartitionDamage:
     config: LogConfig
     broker: BrokerConfig = field(default_factory=BrokerConfig)
 
-    @property
+    @cached_property
     def logs(self) -> list[int]:
         """The base offsets of the segments."""
         return sorted(
@@ -121,13 +123,13 @@ class PartitionDamage:
             if name.kind == "log" and name.suffix is None
         )
 
-    @property
+    @cached_property
     def file_names(self) -> dict[str, SegmentFile]:
         """The files that are named by an offset."""
         parsed = {
-            path.name: parse_file_name(path.name)
-            for path in self.directory.iterdir()
-            if path.is_file() and not path.is_symlink()
+            entry.name: parse_file_name(entry.name)
+            for entry in entries(self.directory)
+            if entry.is_file(follow_symlinks=False)
         }
         return {file: name for file, name in parsed.items() if name is not None}
 
@@ -437,6 +439,8 @@ class _Attempt:
         for file in sorted(wanted):
             before, after = self._damage.directory / file, rehearsal.copy / file
             reason = wanted[file]
+            if before.is_symlink() or (before.exists() and not before.is_file()):
+                continue  # a link or a directory is not Kafka's, and stays
             if not after.is_file():
                 if before.is_file():
                     changes.append(self._change(file, RepairKind.REMOVE, reason))
@@ -517,10 +521,13 @@ class _Attempt:
 
     def _reason(self, file: str, position: int, end: int) -> str:
         """Return the first problem of bytes of a log."""
+        effect = ""
+        if self._damage.directory.name == METADATA_PARTITION:
+            effect = f"; {STRAYS}"
         for problem in self._damage.problems:
             if problem.path == file and position <= (problem.position or 0) < end:
-                return f"{problem.cause}: {without_loss(problem.message)}"
-        return "the log is cut before this segment"
+                return f"{problem.cause}: {without_loss(problem.message)}{effect}"
+        return f"the log is cut before this segment{effect}"
 
     @property
     def _topic(self) -> str | None:

@@ -98,6 +98,11 @@ def contents_from(path: Path, base_offset: int, position: int = 0) -> SegmentCon
 
 OVERWRITES: Final = "a broker appends at offset"
 TRUNCATES: Final = "recovery truncates"
+STRAYS: Final = (
+    "partitions of topics that were created in them become unknown, and are renamed to "
+    "-stray"
+)
+"""The effect of the loss of records of the cluster's metadata."""
 
 
 def without_loss(message: str) -> str:
@@ -132,10 +137,7 @@ def describe_loss(
     else:
         text = f"{TRUNCATES} {lost}"
     if is_metadata:
-        text += (
-            "; partitions of topics that were created in them become unknown, and are "
-            "renamed to -stray"
-        )
+        text += f"; {STRAYS}"
     return replace(
         problem,
         severity=Severity.ERROR,

@@ -178,6 +178,39 @@ def test_what_cannot_be_repaired_is_listed(ledger):
     assert "1 error without a repair" in str(report)
 
 
+@pytest.mark.parametrize("kind", ["link", "directory", "pipe"])
+def test_what_is_no_regular_file_stays(ledger, kind, tmp_path):
+    path = ledger / "00000000000000000005.index"
+    kept = path.rename(tmp_path / "kept")
+    match kind:
+        case "link":
+            path.symlink_to(kept)
+        case "directory":
+            path.mkdir()
+        case "pipe":
+            os.mkfifo(path)
+    damages.torn_index(ledger)
+    report = repair(ledger.parent, apply=True)
+    assert path.name not in {path for path, _ in kinds(report.actions)}
+    assert path.is_symlink() == (kind == "link")
+    assert path.is_fifo() == (kind == "pipe")
+
+
+def test_the_metadata_of_a_cluster_is_cut_and_gets_no_gap(tmp_path):
+    logs = shutil.copytree(golden_data.logs("k431-clean"), tmp_path / "logs")
+    log = logs / "__cluster_metadata-0" / "00000000000000000000.log"
+    positions = damages.batches_of(log)
+    damages.flip(log, positions[-4] + 70)
+    report = repair(logs, allow_data_loss=True)
+    found = [each for each in report.actions if each.records_lost]
+    assert {str(each.action) for each in found} == {"cut"}
+    assert positions[-4] in {each.position for each in found}
+    assert all("renamed to -stray" in each.reason for each in found)
+    assert repair(logs, apply=True, allow_data_loss=True).applied
+    causes = {problem.cause for problem in verify(logs).problems}
+    assert "crc" not in causes
+
+
 def test_errors_outside_of_partitions_are_listed(ledger):
     (ledger.parent / "meta.properties").write_text("version=7\n")
     (ledger.parent / "lost+found").mkdir()
