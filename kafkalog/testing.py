@@ -208,6 +208,7 @@ EFFECTS: Final = (
     "make_directory",
     "remove_directory",
     "set_modified",
+    "set_attributes",
 )
 """The methods of `Disk` that change or open a file, except `write_each`."""
 

@@ -10,6 +10,7 @@ import pytest
 import kafkalog
 from kafkalog import repair, verify
 from kafkalog.repairs.directory_repair import DirectoryRepair
+from kafkalog.testing import FailingDisk
 from tests.crash.disk_model import DiskModel
 from tests.crash.recording import RecordingDisk, read_tree, write_tree
 from tests.repairs.damaged_logs import copy_log
@@ -147,6 +148,27 @@ def test_after_a_kill_at_any_change_the_originals_can_be_restored(place, undo):
             continue
         break
     assert kills > 20
+
+
+@pytest.mark.parametrize("undo", [False, True], ids=["repair", "undo"])
+def test_after_a_failing_call_the_originals_can_be_restored(place, undo):
+    place, before = place
+    if undo:
+        repair(place / "logs", apply=True, allow_data_loss=True)
+    state, failed = read_tree(place), 0
+    while True:
+        write_tree(place, state)
+        disk = FailingDisk(failed)
+        try:
+            run(place, disk, undo=undo)
+        except OSError:
+            undo_all(place)
+            assert not changed(place, before), disk.calls[-1]
+            failed += 1
+            continue
+        assert failed >= len(disk.calls)
+        break
+    assert failed > 60
 
 
 def test_a_start_between_two_steps_recovers_the_logs(place):
