@@ -210,10 +210,10 @@ RECORDS: Final = _options(
 @click.command(
     "restore",
     epilog=examples(
-        "kafkalog restore /backup/kafka /var/lib/kafka/restored --target "
-        "/var/lib/kafka/data",
-        "kafkalog restore /backup/kafka /tmp/copy --exclude-key user-17 --prove",
-        "kafkalog restore /backup/kafka /tmp/copy --include 'orders.*' --dry-run",
+        "kafkalog restore /var/lib/kafka/data copy --include 'orders.*' --dry-run",
+        "kafkalog restore /var/lib/kafka/data erased --exclude-key key-38 --prove",
+        "kafkalog restore /var/lib/kafka/data copy --target /var/lib/kafka/data "
+        "--include orders.none",
     ),
 )
 @click.argument("paths", metavar="SRC... DST", nargs=-1, type=SourcePath())

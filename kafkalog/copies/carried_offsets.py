@@ -134,7 +134,7 @@ def partition_of_group(group: str, partitions: int) -> int:
     """Return the partition of ``__consumer_offsets`` that has a group.
 
     >>> partition_of_group("readers-classic", 50)
-    5
+    43
     """
     value = 0
     units = group.encode("utf-16-be", "surrogatepass")

@@ -23,7 +23,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,7 @@ from kafkalog.copies.carried_offsets import (
 )
 from kafkalog.copies.erasure_proof import ProofReport, search
 from kafkalog.copies.record_selection import (
+    Header,
     Predicate,
     RecordSelection,
     as_headers,
@@ -81,6 +82,7 @@ from kafkalog.log.writable_log import WritableLog
 from kafkalog.manager.log_manager import LogManager
 from kafkalog.messages.internal_records import INTERNAL_TOPICS
 from kafkalog.query.partition_reader import ScanProblem
+from kafkalog.query.scan import Source
 from kafkalog.query.sources import (
     Offset,
     PartitionSource,
@@ -128,7 +130,7 @@ Offsets = dict[Name, tuple[int, int]]
 
 
 def restore(
-    source: Any,
+    source: Source,
     destination: str | Path,
     *,
     target: AnyPath | None = None,
@@ -147,8 +149,8 @@ def restore(
     exclude_keys: Iterable[bytes | str] = (),
     producer_ids: Iterable[int] | None = None,
     exclude_producer_ids: Iterable[int] = (),
-    headers: Iterable[Any] = (),
-    exclude_headers: Iterable[Any] = (),
+    headers: Iterable[Header] = (),
+    exclude_headers: Iterable[Header] = (),
     where: Predicate | None = None,
     groups: str | Path | None = None,
     offsets_partitions: int = OFFSETS_PARTITIONS,
@@ -323,8 +325,8 @@ def prove(
     exclude_keys: Iterable[bytes | str] = (),
     producer_ids: Iterable[int] | None = None,
     exclude_producer_ids: Iterable[int] = (),
-    headers: Iterable[Any] = (),
-    exclude_headers: Iterable[Any] = (),
+    headers: Iterable[Header] = (),
+    exclude_headers: Iterable[Header] = (),
     where: Predicate | None = None,
 ) -> ProofReport:
     """Search a log directory for records that `restore` would not copy.
@@ -398,8 +400,8 @@ def _selection(
     exclude_keys: Iterable[bytes | str],
     producer_ids: Iterable[int] | None,
     exclude_producer_ids: Iterable[int],
-    headers: Iterable[Any],
-    exclude_headers: Iterable[Any],
+    headers: Iterable[Header],
+    exclude_headers: Iterable[Header],
     times: tuple[Time | None, Time | None],
     where: Predicate | None,
 ) -> RecordSelection:
@@ -417,7 +419,7 @@ def _selection(
     )
 
 
-def _partitions(source: Any) -> list[PartitionSource]:
+def _partitions(source: Source) -> list[PartitionSource]:
     """Return the partitions of a source that can be copied, by topic and number.
 
     Raises `LogStateError` for a partition in several directories.

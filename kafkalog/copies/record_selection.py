@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +46,9 @@ COLUMNS: Final = (
 """The columns that a predicate can read."""
 
 ANY_TIME: Final = Bounds()
+Header: TypeAlias = "str | bytes | tuple[str | bytes, str | bytes | None]"
+"""The key of a header, or a pair of key and value; a value of None is any."""
+
 HeaderCondition = tuple[bytes, bytes | None]
 """The key of a header and its value; None for any value."""
 
@@ -160,14 +163,14 @@ def as_keys(keys: Iterable[bytes | str] | bytes | str) -> frozenset[bytes]:
     return frozenset(_as_bytes(key, "key") for key in keys)
 
 
-def as_headers(headers: Iterable[Any] | str | bytes) -> tuple[HeaderCondition, ...]:
+def as_headers(headers: Iterable[Header]) -> tuple[HeaderCondition, ...]:
     """Return conditions on headers: each a key, or a pair of key and value."""
     if isinstance(headers, bytes | str):
         headers = [headers]
     return tuple(_as_condition(header) for header in headers)
 
 
-def _as_condition(header: Any) -> HeaderCondition:
+def _as_condition(header: Header) -> HeaderCondition:
     if isinstance(header, bytes | str):
         return _as_bytes(header, "header"), None
     key, value = header
