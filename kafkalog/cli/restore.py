@@ -22,6 +22,7 @@ from kafkalog.cli.command_options import (
     SourcePath,
     examples,
     format_options,
+    max_batch_bytes_option,
     refuse_url,
 )
 from kafkalog.cli.command_output import TableField
@@ -240,6 +241,7 @@ RECORDS: Final = _options(
     show_default=True,
     help="At corrupt data, copy nothing, or skip it; the exit code is 1 either way.",
 )
+@max_batch_bytes_option(None)
 @click.option("--dry-run", is_flag=True, help="Write nothing; print the report.")
 @click.option(
     "--prove",

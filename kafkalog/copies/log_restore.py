@@ -63,7 +63,7 @@ from kafkalog.copies.target_cluster import (
     TargetCluster,
     target_cluster,
 )
-from kafkalog.decoding.read_policy import FIRST, Bounds, OnCorruption
+from kafkalog.decoding.read_policy import FIRST, Bounds, OnCorruption, ReadPolicy
 from kafkalog.errors import (
     KafkaLogError,
     LogArgumentError,
@@ -72,7 +72,7 @@ from kafkalog.errors import (
 )
 from kafkalog.formats.batch_headers import PARTITION_LEADER_EPOCH, have_flag
 from kafkalog.formats.checkpoint import parse_epochs
-from kafkalog.formats.layout import CONTROL_FLAG, NO_PRODUCER_ID
+from kafkalog.formats.layout import CONTROL_FLAG, MAX_BATCH_BYTES, NO_PRODUCER_ID
 from kafkalog.formats.partition_files import PartitionMetadata
 from kafkalog.formats.timestamps import Time, as_ms
 from kafkalog.log.log_segments import list_segments
@@ -111,7 +111,6 @@ INTERNAL_PREFIX: Final = "__"
 ALL_EPOCHS: Final = 2**31 - 1
 """A leader epoch with which batches of all epochs are appended."""
 
-READ_BYTES: Final = 8 << 20
 UNLIMITED: Final = {
     "segment.bytes": 2**31 - 1,
     "segment.ms": 2**63 - 1,
@@ -155,6 +154,7 @@ def restore(
     groups: str | Path | None = None,
     offsets_partitions: int = OFFSETS_PARTITIONS,
     on_corruption: OnCorruption = "raise",
+    max_batch_bytes: int = MAX_BATCH_BYTES,
     dry_run: bool = False,
     prove: bool = False,
     progress: Progress | None = None,
@@ -219,6 +219,8 @@ def restore(
         The number of partitions of ``__consumer_offsets`` in the target cluster.
     on_corruption : {"raise", "skip"}
         Whether damage in the source raises an error, or is skipped and reported.
+    max_batch_bytes : int
+        Greatest size of a batch, uncompressed. A larger one counts as corrupt.
     dry_run : bool
         Whether nothing is written. The report is that of the copy, without hashes.
     prove : bool
@@ -281,7 +283,7 @@ def restore(
             if each.topic in INTERNAL_TOPICS
             else _bounds_of(each, start_offset, end_offset),
             RecordSelection() if each.topic in INTERNAL_TOPICS else selection,
-            on_corruption,
+            ReadPolicy(on_corruption=on_corruption, max_batch_bytes=max_batch_bytes),
         )
         for each in chosen
     ]
@@ -622,7 +624,7 @@ class _Job:
                 path = local_path(str(self._groups))
                 as_json = path.suffix == ".json"
                 disk.replace(path, format_reset_file(offsets, as_json=as_json))
-        except Exception:
+        except BaseException:
             _remove(staging)
             raise
         disk.sync_directory(staging)
@@ -631,9 +633,8 @@ class _Job:
         return report
 
     def _write_logs(self, staging: Path) -> tuple[list[_Planned], list[RestoredOffset]]:
-        topics = TopicSettings(
-            _log_directories([log.source for log in self._logs])[:1], None, None, None
-        )
+        directories = _log_directories([log.source for log in self._logs])
+        topics = TopicSettings(directories, None, None, None)
         configs = {
             log.source.topic: _settings_of(topics, log).with_changes(UNLIMITED)
             for log in self._logs

@@ -30,7 +30,7 @@ from kafkalog.cleaner.partition_facts import count_records
 from kafkalog.cleaner.retention_decision import BatchDecision
 from kafkalog.copies.record_selection import RecordSelection
 from kafkalog.decoding.batch_decoder import decode
-from kafkalog.decoding.read_policy import Bounds, OnCorruption, ReadPolicy
+from kafkalog.decoding.read_policy import STRICT, Bounds, ReadPolicy
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.encoding.batch_encoder import encode
 from kafkalog.encoding.record_columns import ByteColumn, RecordColumns
@@ -40,7 +40,6 @@ from kafkalog.formats.layout import (
     BATCH,
     CONTROL_FLAG,
     DELETE_HORIZON_FLAG,
-    MAX_BATCH_BYTES,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
@@ -125,7 +124,7 @@ class SelectedBatches:
     directory: Location
     bounds: Bounds
     selection: RecordSelection
-    on_corruption: OnCorruption = "raise"
+    policy: ReadPolicy = STRICT
     progress: Progress | None = None
     excluded: int = 0
     problems: list[ScanProblem] = field(default_factory=list)
@@ -183,7 +182,6 @@ class SelectedBatches:
         """
         reached = extent.first
         segments = from_offset(list_segments(self.directory), extent.first)
-        policy = ReadPolicy(on_corruption=self.on_corruption)
         with closing(read_on(self.directory, segments)) as opened:
             for segment, source in opened:
                 if segment.base_offset >= extent.end:
@@ -191,7 +189,7 @@ class SelectedBatches:
                 start = 0
                 if reached > segment.base_offset:
                     start = segment.position_for(source, reached)
-                records = segment.records(source, start, policy=policy)
+                records = segment.records(source, start, policy=self.policy)
                 done, least = start, segment.base_offset
                 if start:  # an earlier part of the segment was not read
                     least = extent.first - 1
@@ -216,7 +214,7 @@ class SelectedBatches:
     ) -> None:
         lost = find_lost_tail(self.directory, segment, records)
         if lost is not None and lost.first_offset < extent.end:
-            if self.on_corruption == "raise":
+            if not self.policy.skips:
                 raise lost.error
             self._skip(lost.error, lost.first_offset, lost.last_offset)
 
@@ -279,7 +277,7 @@ class SelectedBatches:
             origin,
             rows[batches.is_read],
             bounds=Bounds(),
-            limit=MAX_BATCH_BYTES,
+            limit=self.policy.max_batch_bytes,
             workspace=self._workspace,
         ):
             if isinstance(views, LocatedError):
@@ -303,7 +301,7 @@ class SelectedBatches:
         self, error: LocatedError, segment: LogSegment, rows: BatchHeaders
     ) -> None:
         error.located(segment.path)
-        if self.on_corruption == "raise":
+        if not self.policy.skips:
             raise error
         damaged = rows[rows["position"] <= error.position][-1]
         base, last = int(damaged["base_offset"]), int(damaged["last_offset"])

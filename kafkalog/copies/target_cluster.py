@@ -103,12 +103,15 @@ def target_cluster(
         if ids is None:
             ids = read_topic_ids(directory)
     is_other = ids is not None or cluster_id is not None
-    own = next(filter(None, map(read_identity, sources)), None)
+    owners = {
+        (own.cluster_id, own.node_id)
+        for own in filter(None, map(read_identity, sources))
+    }
     if (cluster_id is None) != (node_id is None):
         missing = "node_id" if node_id is None else "cluster_id"
         raise LogArgumentError(f"no {missing}, expected both cluster_id and node_id")
-    if own is not None and not is_other:
-        cluster_id, node_id = own.cluster_id, own.node_id
+    if len(owners) == 1 and not is_other:
+        [(cluster_id, node_id)] = owners
     if directory_id is not None:
         directory_id = _as_id(directory_id, "directory id")
     if leader_epoch is None and is_other:

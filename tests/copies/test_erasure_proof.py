@@ -1,0 +1,130 @@
+"""`prove`: what should be gone is found wherever it is left."""
+
+import shutil
+
+import pytest
+
+import kafkalog
+from tests import golden_data
+
+CLEAN = golden_data.logs("k431-clean")
+UUID = 32 * "a"
+GONE = b"person-17"
+
+
+def write(directory, keys, **options):
+    """Write a log with a record for each key."""
+    with kafkalog.open(directory, "a") as log:
+        log.append_records({"key": keys, "value": [b"v"] * len(keys)}, **options)
+        log.update_high_watermark(log.log_end_offset)
+
+
+@pytest.fixture
+def logs(tmp_path):
+    """Return a log directory with one partition that has nothing to find."""
+    write(tmp_path / "logs" / "people-0", [b"ann", b"bob"])
+    return tmp_path / "logs"
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "people-1/00000000000000000000.log",
+        "people-0/00000000000000000000.log.deleted",
+        "people-0/00000000000000000000.log.cleaned",
+        "people-0/00000000000000000000.log.swap",
+        f"people-1.{UUID}-stray/00000000000000000000.log",
+        f"people-1.{UUID}-future/00000000000000000000.log",
+        f"people-1.{UUID}-delete/00000000000000000000.log.deleted",
+    ],
+)
+def test_a_record_is_found_in_each_kind_of_file(place, codec, logs, tmp_path):
+    assert kafkalog.prove(logs, exclude_keys=[GONE]).ok
+    write(tmp_path / "other" / "people-0", [b"ann", GONE, GONE], codec=codec)
+    (logs / place).parent.mkdir(exist_ok=True)
+    shutil.copyfile(
+        tmp_path / "other" / "people-0" / "00000000000000000000.log", logs / place
+    )
+    report = kafkalog.prove(logs, exclude_keys=[GONE])
+    [found] = report.findings
+    assert (found.path, found.records, found.first_offset) == (place, 2, 1)
+    assert (found.position, found.occurrences) == (0, 0)
+    assert not report.ok
+
+
+def test_records_below_the_log_start_offset_are_found(tmp_path):
+    write(tmp_path / "people-0", [GONE, b"ann"])
+    with kafkalog.open(tmp_path / "people-0", "a") as log:
+        log.update_high_watermark(2)
+        log.delete_records(1)
+    assert kafkalog.scan(tmp_path).count() == 1
+    [found] = kafkalog.prove(tmp_path, exclude_keys=[GONE]).findings
+    assert (found.records, found.first_offset) == (1, 0)
+
+
+@pytest.mark.parametrize("damage", ["tail", "crc", "size"])
+def test_keys_in_bytes_of_no_valid_batch_are_found(damage, logs, tmp_path):
+    path = logs / "people-0" / "00000000000000000000.log"
+    write(tmp_path / "other" / "people-0", [b"ann", GONE, GONE])
+    record = (tmp_path / "other" / "people-0" / path.name).read_bytes()
+    if damage == "tail":
+        record = record[: record.rindex(GONE) + len(GONE)]
+    elif damage == "crc":
+        record = record[:-1] + b"x"
+    else:
+        record = record[:8] + (1).to_bytes(4) + record[12:]
+    start = path.stat().st_size
+    with path.open("ab") as file:
+        file.write(record)
+    report = kafkalog.prove(logs, exclude_keys=[GONE])
+    [found] = report.findings
+    assert (found.records, found.occurrences) == (0, 2)
+    assert found.position == start + record.index(GONE)
+    assert report.unreadable_bytes == len(record)
+
+
+def test_mentions_in_values_are_counted_and_are_no_findings(tmp_path):
+    columns = {
+        "key": [b"ann", b"bob"],
+        "value": [b"knows " + GONE, b"v"],
+        "headers": [[], [("friend", GONE)]],
+    }
+    with kafkalog.open(tmp_path / "people-0", "a") as log:
+        log.append_records(columns, codec="zstd")
+    report = kafkalog.prove(tmp_path, exclude_keys=[GONE])
+    assert report.ok
+    assert report.mentions == 2
+    assert report.records == 2
+
+
+def test_other_filters_are_proved_as_well(tmp_path):
+    report = kafkalog.prove(CLEAN, include="orders.*")
+    topics = {finding.path.rsplit("-", 1)[0] for finding in report.findings}
+    assert "state.none" in topics
+    assert not any(topic.startswith("orders") for topic in topics)
+    offsets = {("orders.none", 0): 100}
+    report = kafkalog.prove(CLEAN, include="orders.none", start_offset=offsets)
+    found = {
+        finding.path: finding.records
+        for finding in report.findings
+        if finding.path.startswith("orders.none")
+    }
+    assert sum(found.values()) == 100
+
+
+def test_aborted_records_are_found(tmp_path):
+    hidden = kafkalog.scan(CLEAN / "ledger-0", columns=["offset", "key"]).to_arrow()
+    shown = kafkalog.scan(
+        CLEAN / "ledger-0", columns=["offset", "key"], isolation="read_committed"
+    ).to_arrow()
+    committed = set(shown["offset"].to_pylist())
+    rows = hidden.to_pylist()
+    keys = {row["key"] for row in rows if row["offset"] in committed}
+    aborted = [
+        row["key"]
+        for row in rows
+        if row["offset"] not in committed and row["key"] and row["key"] not in keys
+    ]
+    report = kafkalog.prove(CLEAN / "ledger-0", exclude_keys=aborted)
+    assert sum(finding.records for finding in report.findings) == len(aborted) > 0
