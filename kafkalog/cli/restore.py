@@ -221,6 +221,11 @@ RECORDS: Final = _options(
 @TARGET
 @RECORDS
 @click.option(
+    "--abort-open",
+    is_flag=True,
+    help="Append a marker that aborts each transaction that is open in the copy.",
+)
+@click.option(
     "--groups",
     metavar="FILE",
     help="Carry over the committed offsets of consumer groups: to a file for "

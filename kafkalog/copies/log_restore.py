@@ -64,6 +64,7 @@ from kafkalog.copies.target_cluster import (
     target_cluster,
 )
 from kafkalog.decoding.read_policy import FIRST, Bounds, OnCorruption, ReadPolicy
+from kafkalog.encoding.batch_builder import RecordBatchBuilder
 from kafkalog.errors import (
     KafkaLogError,
     LogArgumentError,
@@ -72,14 +73,17 @@ from kafkalog.errors import (
 )
 from kafkalog.formats.batch_headers import PARTITION_LEADER_EPOCH, have_flag
 from kafkalog.formats.checkpoint import parse_epochs
+from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.formats.layout import CONTROL_FLAG, MAX_BATCH_BYTES, NO_PRODUCER_ID
 from kafkalog.formats.partition_files import PartitionMetadata
 from kafkalog.formats.timestamps import Time, as_ms
 from kafkalog.log.log_segments import list_segments
 from kafkalog.log.ownership import Name
+from kafkalog.log.producers.producer_entry import ProducerStateEntry
 from kafkalog.log.topic_settings import TopicSettings
 from kafkalog.log.writable_log import WritableLog
 from kafkalog.manager.log_manager import LogManager
+from kafkalog.messages.control_records import end_transaction_marker
 from kafkalog.messages.internal_records import INTERNAL_TOPICS
 from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.scan import Source
@@ -151,6 +155,7 @@ def restore(
     headers: Iterable[Header] = (),
     exclude_headers: Iterable[Header] = (),
     where: Predicate | None = None,
+    abort_open: bool = False,
     groups: str | Path | None = None,
     offsets_partitions: int = OFFSETS_PARTITIONS,
     on_corruption: OnCorruption = "raise",
@@ -210,6 +215,9 @@ def restore(
     where : callable, optional
         Called with chunks of `Records` of one partition, which are views. Returns an
         array of bools: which of the records to copy.
+    abort_open : bool
+        Whether transactions that are open at the end of the copy are aborted. A marker
+        is appended for each; otherwise consumers with ``read_committed`` stop there.
     groups : path or "internal", optional
         Carry over the committed offsets of consumer groups in ``__consumer_offsets``:
         to a file, JSON if its name ends with ``.json``, otherwise CSV for
@@ -305,7 +313,15 @@ def restore(
     target_path = local_path(destination).absolute()
     _check_destination(target_path, found)
     committed = None if groups is None else _committed(found)
-    job = _Job(logs, cluster, groups, offsets_partitions, committed, progress)
+    job = _Job(
+        logs,
+        cluster,
+        groups,
+        offsets_partitions,
+        committed,
+        abort_open=abort_open,
+        progress=progress,
+    )
     if dry_run:
         return job.plan(target_path)
     report = job.write(target_path)
@@ -570,8 +586,11 @@ class _Job:
         groups: str | Path | None,
         offsets_partitions: int,
         committed: list[CommittedOffset] | None,
+        *,
+        abort_open: bool,
         progress: Progress | None,
     ) -> None:
+        self._abort_open = abort_open
         self._logs = logs
         self._cluster = cluster
         self._groups = groups
@@ -687,6 +706,7 @@ class _Job:
         if copy.log_end_offset < extent.end:
             end = empty_batch(extent.end - 1, _latest_epoch(copy))
             copy.append_as_follower(end, leader_epoch=ALL_EPOCHS)
+        aborted = _abort_open_transactions(copy) if self._abort_open else 0
         copy.update_high_watermark(copy.log_end_offset)
         copy.delete_records(extent.start)
         copy.flush(include_active=True)
@@ -697,9 +717,8 @@ class _Job:
         partition_report = replace(
             planned.partition,
             largest_producer_id=max(producers, default=NO_PRODUCER_ID),
-            open_transactions=sum(
-                entry.txn_first_offset >= 0 for entry in producers.values()
-            ),
+            open_transactions=len(_open_producers(copy)),
+            aborted_transactions=aborted,
         )
         return planned._replace(partition=partition_report)
 
@@ -831,6 +850,31 @@ def _begin(
     for entry in epochs:
         if entry.start_offset <= end:
             copy.assign_epoch(entry.epoch, max(entry.start_offset, base))
+
+
+def _open_producers(copy: WritableLog) -> list[ProducerStateEntry]:
+    """Return the producers with an open transaction, by its first offset."""
+    entries = [each for each in copy.producers.values() if each.txn_first_offset >= 0]
+    return sorted(entries, key=lambda entry: entry.txn_first_offset)
+
+
+def _abort_open_transactions(copy: WritableLog) -> int:
+    """Append a marker for each open transaction; return their number."""
+    producers = _open_producers(copy)
+    for entry in producers:
+        coordinator_epoch = max(entry.coordinator_epoch, 0)
+        marker = end_transaction_marker(ControlRecordType.ABORT, coordinator_epoch)
+        batch = RecordBatchBuilder(
+            base_offset=copy.log_end_offset,
+            leader_epoch=_latest_epoch(copy),
+            producer_id=entry.producer_id,
+            producer_epoch=entry.producer_epoch,
+            is_transactional=True,
+            is_control=True,
+        )
+        batch.append(*marker, timestamp=time.time_ns() // 1_000_000)
+        copy.append_as_follower(batch.build(), leader_epoch=ALL_EPOCHS)
+    return len(producers)
 
 
 def _roll(copy: WritableLog, base: int) -> None:

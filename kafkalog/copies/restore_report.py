@@ -59,7 +59,9 @@ class RestoredPartition:
         The largest id of a producer in the copy's producer state, -1 without any.
     open_transactions : int
         Transactions without a marker in the copy: consumers with ``read_committed``
-        stop at the first of them.
+        stop at the first of them. 0 in a dry run, as is the next number.
+    aborted_transactions : int
+        Transactions that were open in the copy, and that a marker has aborted.
     """
 
     topic: str
@@ -71,6 +73,7 @@ class RestoredPartition:
     excluded_records: int
     largest_producer_id: int = -1
     open_transactions: int = 0
+    aborted_transactions: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

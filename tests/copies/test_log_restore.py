@@ -26,6 +26,7 @@ COLUMNS = [
     *("leader_epoch", "producer_id", "producer_epoch", "sequence"),
     *("is_transactional", "is_control"),
 ]
+CONFIG = kafkalog.LogConfig(retention_ms=-1)
 KILLED = 9
 ORDERS_ID = "wgPZZe6wRgSsxbpNzQVtow"
 OTHER_ID = "50zIfVQaSqGOTjgxcH_wcg"
@@ -99,8 +100,7 @@ def test_a_whole_copy_has_the_records_and_the_bytes_of_its_source(name, tmp_path
 def test_a_broker_that_opens_a_copy_recovers_nothing(tmp_path):
     copy = tmp_path / "copy"
     report = kafkalog.restore(CLEAN, copy)
-    config = kafkalog.LogConfig(retention_ms=-1)
-    with kafkalog.LogManager(copy, config) as logs:
+    with kafkalog.LogManager(copy, CONFIG) as logs:
         assert len(logs) == len(report.partitions)
         for partition in report.partitions:
             log = logs[partition.topic, partition.partition]
@@ -119,8 +119,7 @@ def test_a_broker_that_opens_a_copy_recovers_nothing(tmp_path):
 
 def test_producers_continue_on_a_copy(tmp_path):
     kafkalog.restore(CLEAN, tmp_path / "copy", include="once")
-    config = kafkalog.LogConfig(retention_ms=-1)
-    with kafkalog.open(tmp_path / "copy" / "once-0", "a", config) as log:
+    with kafkalog.open(tmp_path / "copy" / "once-0", "a", CONFIG) as log:
         source = kafkalog.Log(CLEAN / "once-0").producer_states()
         newest = max(source, key=lambda state: state["last_offset"])
         log.append_records(
@@ -306,6 +305,29 @@ def test_aborted_records_stay_hidden_in_a_filtered_copy(tmp_path):
             if record["key"] not in gone
         ]
         assert records_in(tmp_path / "copy" / name, **options) == expected
+
+
+@pytest.mark.parametrize("end", [None, 75])
+def test_open_transactions_are_aborted_on_request(end, tmp_path):
+    options = {"include": "ledger", "end_offset": end}
+    kept = kafkalog.restore(CLEAN, tmp_path / "kept", **options)
+    assert sum(partition.open_transactions for partition in kept.partitions) >= 3
+    report = kafkalog.restore(CLEAN, tmp_path / "copy", abort_open=True, **options)
+    for before, partition in zip(kept.partitions, report.partitions, strict=True):
+        aborted = partition.aborted_transactions
+        assert (aborted, partition.open_transactions) == (before.open_transactions, 0)
+        assert partition.log_end_offset == before.log_end_offset + aborted
+        name = f"ledger-{partition.partition}"
+        copy, whole = tmp_path / "copy" / name, records_in(tmp_path / "kept" / name)
+        everything = records_in(copy)
+        assert everything[: len(whole)] == whole
+        assert [record["key"][-1] for record in everything[len(whole) :]] == [
+            0
+        ] * aborted
+        with kafkalog.LogManager(tmp_path / "copy", CONFIG) as logs:
+            log = logs["ledger", partition.partition]
+            assert log.last_stable_offset == log.log_end_offset
+    assert errors_in(tmp_path / "copy") == []
 
 
 def test_producers_keep_their_sequences_if_all_their_records_are_gone(tmp_path):
