@@ -135,6 +135,12 @@ TARGET: Final = _options(
         help="Leader epoch for all batches; default: 0 for another cluster, otherwise "
         "each keeps its own.",
     ),
+    click.option(
+        "--keep-producers/--forget-producers",
+        default=None,
+        help="Whether the state of producers is kept; default: unless the copy is for "
+        "another cluster.",
+    ),
 )
 KEY_HELP: Final = "a text, base64:TEXT, or @FILE with one a line; may be repeated."
 RECORDS: Final = _options(

@@ -76,6 +76,7 @@ from kafkalog.formats.checkpoint import parse_epochs
 from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.formats.layout import CONTROL_FLAG, MAX_BATCH_BYTES, NO_PRODUCER_ID
 from kafkalog.formats.partition_files import PartitionMetadata
+from kafkalog.formats.producer_snapshot import format_snapshot, parse_snapshot
 from kafkalog.formats.timestamps import Time, as_ms
 from kafkalog.log.log_segments import list_segments
 from kafkalog.log.ownership import Name
@@ -142,6 +143,7 @@ def restore(
     directory_id: str | None = None,
     topic_ids: Mapping[str, str] | AnyPath | None = None,
     leader_epoch: int | None = None,
+    keep_producers: bool | None = None,
     include: str | Iterable[str] = (),
     exclude: str | Iterable[str] = (),
     start_offset: Offset = None,
@@ -195,6 +197,9 @@ def restore(
     leader_epoch : int, optional
         The leader epoch that all batches get. By default 0 if the copy is for another
         cluster, whose partitions begin with it; otherwise batches keep theirs.
+    keep_producers : bool, optional
+        Whether the state of producers is kept, so that they continue. By default it is,
+        unless the copy is for another cluster, which gives their ids to others.
     include, exclude : str or iterable of str
         Names or glob patterns of topics to copy, and not to copy. By default all are
         copied. Internal topics are copied only if a pattern of `include` that begins
@@ -303,6 +308,7 @@ def restore(
         directory_id=directory_id,
         topic_ids=topic_ids,
         leader_epoch=leader_epoch,
+        keep_producers=keep_producers,
     )
     names = [log.name for log in logs]
     carries = groups == "internal"
@@ -673,6 +679,9 @@ class _Job:
         except BaseException:
             manager.abandon()
             raise
+        if not self._cluster.keeps_producers:
+            for each in planned:
+                _forget_producers(staging, each.partition)
         for path in [*staging.rglob("*.deleted"), staging / LOCK]:
             DISK.remove_if_there(path)
         return planned, offsets
@@ -707,6 +716,8 @@ class _Job:
             end = empty_batch(extent.end - 1, _latest_epoch(copy))
             copy.append_as_follower(end, leader_epoch=ALL_EPOCHS)
         aborted = _abort_open_transactions(copy) if self._abort_open else 0
+        if not cluster.keeps_producers and copy.growing_segments[-1].size:
+            copy.roll()  # so that a recovery does not read the state from batches
         copy.update_high_watermark(copy.log_end_offset)
         copy.delete_records(extent.start)
         copy.flush(include_active=True)
@@ -875,6 +886,16 @@ def _abort_open_transactions(copy: WritableLog) -> int:
         batch.append(*marker, timestamp=time.time_ns() // 1_000_000)
         copy.append_as_follower(batch.build(), leader_epoch=ALL_EPOCHS)
     return len(producers)
+
+
+def _forget_producers(staging: Path, partition: RestoredPartition) -> None:
+    """Remove all producers but those with open transactions from the last snapshot."""
+    name = file_name(partition.log_end_offset, "snapshot")
+    path = staging / f"{partition.topic}-{partition.partition}" / name
+    entries = read_if_exists(path, parse_snapshot)
+    if entries is not None:
+        is_open = entries["current_txn_first_offset"] >= 0
+        DISK.replace(path, format_snapshot(entries[is_open]))
 
 
 def _roll(copy: WritableLog, base: int) -> None:

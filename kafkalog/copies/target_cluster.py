@@ -40,6 +40,10 @@ class TargetCluster:
     With a `leader_epoch`, all batches get it. A cluster whose partitions have lower
     leader epochs than the batches would not replicate these, and consumers that
     committed such an epoch would wait for it.
+
+    Without `keeps_producers`, the state of producers is forgotten. A new cluster gives
+    the same producer ids to other producers, whose first batches it would take for
+    duplicates of old ones.
     """
 
     cluster_id: str | None = None
@@ -47,6 +51,7 @@ class TargetCluster:
     directory_id: str | None = None
     topic_ids: Mapping[str, str] | None = None
     leader_epoch: int | None = None
+    keeps_producers: bool = True
 
     @property
     def identity(self) -> MetaProperties | None:
@@ -85,6 +90,7 @@ def target_cluster(
     directory_id: str | None,
     topic_ids: Mapping[str, str] | AnyPath | None,
     leader_epoch: int | None,
+    keep_producers: bool | None,
 ) -> TargetCluster:
     """Return the ids of the target; `sources` are the log directories copied from.
 
@@ -122,6 +128,7 @@ def target_cluster(
         directory_id=directory_id,
         topic_ids=ids,
         leader_epoch=leader_epoch,
+        keeps_producers=not is_other if keep_producers is None else keep_producers,
     )
 
 

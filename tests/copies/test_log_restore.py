@@ -146,6 +146,45 @@ def test_the_report_lists_every_file_with_its_hash(tmp_path):
     assert json.loads(json.dumps(report.as_dict()))["schema"] == 1
 
 
+def test_producers_of_another_cluster_may_have_the_same_ids(tmp_path):
+    source = tmp_path / "logs"
+    producer = {"producer_id": 0, "producer_epoch": 0}
+    for topic in ("orders", "paid"):
+        with kafkalog.open(source / f"{topic}-0", "a") as log:
+            log.append_records({"value": [b"a", b"b"]}, base_sequence=0, **producer)
+            if topic == "paid":
+                log.append_records(
+                    {"value": [b"c"]},
+                    producer_id=1,
+                    producer_epoch=0,
+                    base_sequence=0,
+                    is_transactional=True,
+                    guard=log.start_verification(1, 0, 0),
+                )
+    ids = {"orders": OTHER_ID, "paid": ORDERS_ID}
+    report = kafkalog.restore(source, tmp_path / "copy", topic_ids=ids)
+    kafkalog.restore(source, tmp_path / "kept", topic_ids=ids, keep_producers=True)
+    assert [part.open_transactions for part in report.partitions] == [0, 1]
+    assert errors_in(tmp_path / "copy") == []
+    for name in ("copy", "kept"):
+        with kafkalog.open(tmp_path / name / "orders-0", "a", CONFIG) as log:
+            assert log.report.clean
+            assert set(log.producers) == (set() if name == "copy" else {0})
+            log.append_records({"value": [b"a", b"b"]}, base_sequence=0, **producer)
+            assert log.log_end_offset == (4 if name == "copy" else 2)
+    with kafkalog.open(tmp_path / "copy" / "paid-0", "a", CONFIG) as log:
+        assert log.last_stable_offset == 2
+        assert set(log.producers) == {1}
+    # A broker that crashes recovers the segments since, and does not find them again.
+    copy = tmp_path / "copy"
+    (copy / ".kafka_cleanshutdown").unlink()
+    with kafkalog.open(copy / "orders-0", "a", CONFIG) as log:
+        assert not log.report.clean
+        assert set(log.producers) == {0}
+        last = log.producers[0].batches[-1]
+        assert (last.last_offset, last.last_sequence) == (3, 1)
+
+
 def test_a_dry_run_writes_nothing_and_reports_the_same_records(tmp_path):
     options = {"exclude_keys": [b"key-1", b"key-7"], "exclude": ["state.*"]}
     planned = kafkalog.restore(CLEAN, tmp_path / "copy", dry_run=True, **options)

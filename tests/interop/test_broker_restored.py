@@ -146,7 +146,19 @@ def test_a_fresh_cluster_serves_what_is_restored(backup, target):
     consumer.subscribe(["packed"])
     assert consumer.poll(START_SECONDS).offset() == expected[1]
     consumer.close()
+    # The new cluster gives its first producer the id of the old cluster's.
+    end = kafkalog.Log(backup / "plain-0").log_end_offset
+    transact(target)
+    added = consume(target, "plain", "read_committed", first=end)
+    assert [record[1:] for record in added] == [
+        writing.record(number) for number in range(9_500, 9_550)
+    ]
     target.stop()
+    for directory, first in ((backup, 0), (target.logs, end)):
+        scan = kafkalog.scan(
+            directory / "plain-0", columns=["producer_id"], start_offset=first
+        )
+        assert max(records.producer_id.max() for records in scan.chunks()) == 0
 
     printed = (target.folder / "broker.out").read_text()
     assert "Skipping recovery of" in printed
