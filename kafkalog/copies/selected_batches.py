@@ -30,7 +30,7 @@ from kafkalog.cleaner.partition_facts import count_records
 from kafkalog.cleaner.retention_decision import BatchDecision
 from kafkalog.copies.record_selection import RecordSelection
 from kafkalog.decoding.batch_decoder import decode
-from kafkalog.decoding.read_policy import STRICT, Bounds, ReadPolicy
+from kafkalog.decoding.read_policy import STRICT, Bounds, CrcCheck, ReadPolicy
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.encoding.batch_encoder import encode
 from kafkalog.encoding.record_columns import ByteColumn, RecordColumns
@@ -162,7 +162,9 @@ class SelectedBatches:
         return LogExtent(first, start, max(end, start), last.result())
 
     def _headers(self, segments: list[LogSegment]) -> Iterator[BatchHeaders]:
-        policy = ReadPolicy(needs="headers", check_crcs="never", on_corruption="skip")
+        """Yield the headers of all batches; damage that is not skipped raises later."""
+        check: CrcCheck = "before" if self.policy.skips else "never"
+        policy = ReadPolicy(needs="headers", check_crcs=check, on_corruption="skip")
         with closing(read_on(self.directory, segments)) as opened:
             for segment, source in opened:
                 records = FileRecords(

@@ -116,3 +116,17 @@ def test_an_s3_server_is_read_with_options_and_with_variables():
         by_user = run("head", f"s3://{KEY}:wrong@absent/logs", env=environment)
     assert by_user.returncode == 3
     assert KEY.encode() not in by_user.stderr
+
+
+def test_a_backup_behind_a_url_is_restored(url, tmp_path):
+    options = ["--include", "orders.*", "--include", "ledger"]
+    for source, copy in ((url, "remote"), (LOGS, "local")):
+        assert call("restore", source, tmp_path / copy, *options).exit_code == 0
+    remote, local = (
+        {
+            path.relative_to(tmp_path / copy): path.read_bytes()
+            for path in (tmp_path / copy).rglob("*.log")
+        }
+        for copy in ("remote", "local")
+    )
+    assert remote == local
