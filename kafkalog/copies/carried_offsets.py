@@ -19,14 +19,14 @@ from typing import Any, Final, NamedTuple
 
 from kafkalog.copies.restore_report import RestoredOffset
 from kafkalog.encoding.batch_builder import RecordBatchBuilder
-from kafkalog.messages.internal_records import decode_internal
 from kafkalog.messages.schema_tables import schemas_of
-from kafkalog.query.newest_records import newest_records
+from kafkalog.query.newest_records import (
+    CONSUMER_OFFSETS,
+    OFFSET_COMMIT,
+    current_messages,
+    newest_records,
+)
 from kafkalog.query.scan import scan
-
-CONSUMER_OFFSETS: Final = "__consumer_offsets"
-OFFSET_COMMIT: Final = (0, 1)
-"""Types of the keys of committed offsets; the fields are the same."""
 
 KEY_TYPE: Final = 1
 KEY_VERSION: Final = 0
@@ -56,23 +56,18 @@ def read_committed_offsets(directories: Sequence[Any]) -> list[CommittedOffset]:
 
     They are sorted by group, topic and partition.
     """
-    found = []
-    whole = scan(list(directories))
-    for newest in newest_records(whole, CONSUMER_OFFSETS, OFFSET_COMMIT):
-        for _, key, value in newest.committed.values():
-            record = decode_internal(CONSUMER_OFFSETS, key, value)
-            if record.key is None or record.value is None:
-                continue
-            found.append(
-                CommittedOffset(
-                    record.key["group"],
-                    record.key["topic"],
-                    record.key["partition"],
-                    record.value["offset"],
-                    record.value.get("leaderEpoch", NO_EPOCH),
-                    record.value["metadata"],
-                )
-            )
+    newest = newest_records(scan(list(directories)), CONSUMER_OFFSETS, OFFSET_COMMIT)
+    found = [
+        CommittedOffset(
+            key["group"],
+            key["topic"],
+            key["partition"],
+            value["offset"],
+            value.get("leaderEpoch", NO_EPOCH),
+            value["metadata"],
+        )
+        for key, value in current_messages(newest, CONSUMER_OFFSETS)
+    ]
     return sorted(found)
 
 

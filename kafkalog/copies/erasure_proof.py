@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from kafkalog.copies.record_selection import RecordSelection
+from kafkalog.copies.selected_batches import contiguous_runs
 from kafkalog.decoding.batch_decoder import decode
 from kafkalog.decoding.read_policy import SKIPPING, Bounds
 from kafkalog.decoding.workspace import Workspace
@@ -266,9 +267,5 @@ def _steps(source: OpenedSource) -> Iterator[Step]:
     for step in FileRecords(source=source, policy=SKIPPING):
         if not isinstance(step, Step):
             continue
-        rows = step.rows
-        ends = rows["position"] + rows["size_in_bytes"]
-        breaks = np.flatnonzero(rows["position"][1:] != ends[:-1]) + 1
-        for run in np.split(rows, breaks):
-            if len(run):
-                yield Step(step.data, step.origin, run, step.before)
+        for run in contiguous_runs(step.rows):
+            yield Step(step.data, step.origin, run, step.before)

@@ -366,13 +366,18 @@ class _LastOfProducers:
         return LastRecords(*np.array(rows, np.int64).reshape(-1, 3).T)
 
 
-def _contiguous(step: Step, rows: BatchHeaders) -> Iterator[Window]:
-    """Yield the batches of a step in runs without bytes between them."""
+def contiguous_runs(rows: BatchHeaders) -> list[BatchHeaders]:
+    """Return batches of a file in runs without bytes between them."""
     if not len(rows):
-        return
+        return []
     ends = rows["position"] + rows["size_in_bytes"]
     breaks = np.flatnonzero(rows["position"][1:] != ends[:-1]) + 1
-    for run in np.split(rows, breaks):
+    return np.split(rows, breaks)
+
+
+def _contiguous(step: Step, rows: BatchHeaders) -> Iterator[Window]:
+    """Yield the batches of a step in runs without bytes between them."""
+    for run in contiguous_runs(rows):
         first, end = int(run["position"][0]), int(run["position"][-1])
         end += int(run["size_in_bytes"][-1])
         yield Window(run, step.data[first - step.origin : end - step.origin], first)

@@ -24,10 +24,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kafkalog.decoding.read_policy import LAST, Bounds
 from kafkalog.errors import NotALogDirectoryError
 from kafkalog.export.internal_tables import (
-    CONSUMER_OFFSETS,
     GROUP_ORDER,
     GROUPS,
-    OFFSET_COMMIT,
     Row,
     committed_rows,
     sorted_table,
@@ -37,6 +35,8 @@ from kafkalog.formats.timestamps import Time, as_ms
 from kafkalog.log.log import NOT_FOUND, find_offset_for_time
 from kafkalog.messages.internal_records import decode_internal
 from kafkalog.query.newest_records import (
+    CONSUMER_OFFSETS,
+    OFFSET_COMMIT,
     NewestRecords,
     newest_records,
     partitions_of,

@@ -13,7 +13,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalog.errors import (
-    CorruptMessageError,
     CorruptRecordError,
     NotALogDirectoryError,
     UnsupportedFormatError,
@@ -30,10 +29,11 @@ from kafkalog.messages.internal_records import (
     INTERNAL_TOPICS,
     decode_internal,
 )
-from kafkalog.messages.schema import Message
 from kafkalog.query.newest_records import (
+    CONSUMER_OFFSETS,
+    OFFSET_COMMIT,
     NewestRecords,
-    locate_record,
+    current_messages,
     newest_records,
     partitions_of,
 )
@@ -48,11 +48,7 @@ if TYPE_CHECKING:
 else:
     pa = require("pyarrow", "arrow")
 
-CONSUMER_OFFSETS: Final = "__consumer_offsets"
 TRANSACTION_STATE: Final = "__transaction_state"
-OFFSET_COMMIT: Final = (0, 1)
-"""Types of the keys of committed offsets; the fields are the same."""
-
 TRANSACTION: Final = (0,)
 STATES: Final = (
     "Empty",
@@ -176,7 +172,7 @@ def consumer_groups(
 
 def committed_rows(newest: Iterable[NewestRecords]) -> Iterator[Row]:
     """Yield a row of `GROUPS` for each committed offset."""
-    for key, value in _current(newest, CONSUMER_OFFSETS):
+    for key, value in current_messages(newest, CONSUMER_OFFSETS):
         yield (
             key["group"],
             key["topic"],
@@ -250,7 +246,7 @@ def transactions(
             _known(value.get("nextProducerEpoch", -1)),
             value.get("clientTransactionVersion", 0),
         )
-        for key, value in _current(
+        for key, value in current_messages(
             newest_records(found, TRANSACTION_STATE, TRANSACTION), TRANSACTION_STATE
         )
     )
@@ -389,23 +385,6 @@ def internal(
         ],
         RECORDS,
     )
-
-
-def _current(
-    of_partitions: Iterable[NewestRecords], topic: str
-) -> Iterator[tuple[Message, Message]]:
-    """Yield each key that is not deleted, and its newest value."""
-    for newest in of_partitions:
-        for offset, key, value in newest.committed.values():
-            if value is None:
-                continue
-            try:
-                record = decode_internal(topic, key, value)
-            except (CorruptMessageError, UnsupportedFormatError) as error:
-                raise locate_record(error, newest.scan, offset) from None
-            assert record.key is not None  # it is a coordinator's
-            assert record.value is not None  # it is no tombstone
-            yield record.key, record.value
 
 
 def _newest_cluster(source: Source) -> ClusterSettings:

@@ -14,13 +14,19 @@ Source: ``CoordinatorLoaderImpl.java``, ``OffsetMetadataManager.java``.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from kafkalog.errors import LocatedError, NotALogDirectoryError
+from kafkalog.errors import (
+    CorruptMessageError,
+    LocatedError,
+    NotALogDirectoryError,
+    UnsupportedFormatError,
+)
 from kafkalog.formats.control_keys import ControlRecordType, parse_control_key
-from kafkalog.messages.internal_records import record_type
+from kafkalog.messages.internal_records import decode_internal, record_type
+from kafkalog.messages.schema import Message
 from kafkalog.query.records import Records
 from kafkalog.query.scan import Scan
 
@@ -33,6 +39,10 @@ NEEDED: Final = (
     "is_control",
 )
 """Columns that the state of a coordinator is made from."""
+
+CONSUMER_OFFSETS: Final = "__consumer_offsets"
+OFFSET_COMMIT: Final = (0, 1)
+"""Types of the keys of committed offsets; the fields are the same."""
 
 TYPE_BYTES: Final = 2
 """Size of the type, at the start of a key."""
@@ -129,6 +139,26 @@ def newest_records(
         if other is None or other.end < newest.end:
             found[newest.partition] = newest
     return list(found.values())
+
+
+def current_messages(
+    of_partitions: Iterable[NewestRecords], topic: str
+) -> Iterator[tuple[Message, Message]]:
+    """Yield each key that is not deleted, and its newest value.
+
+    Raises `CorruptMessageError` and `UnsupportedFormatError`, with file and byte.
+    """
+    for newest in of_partitions:
+        for offset, key, value in newest.committed.values():
+            if value is None:
+                continue
+            try:
+                record = decode_internal(topic, key, value)
+            except (CorruptMessageError, UnsupportedFormatError) as error:
+                raise locate_record(error, newest.scan, offset) from None
+            assert record.key is not None  # it is a coordinator's
+            assert record.value is not None  # it is no tombstone
+            yield record.key, record.value
 
 
 def partitions_of(scan: Scan, topic: str) -> list[Scan]:

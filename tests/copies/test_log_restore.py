@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import kafkalog
-from kafkalog.copies.log_restore import STAGING
+from kafkalog.copies.restore_job import STAGING
 from kafkalog.errors import CorruptRecordError, LogArgumentError, LogStateError
 from kafkalog.formats.properties import MetaProperties
 from kafkalog.storage.checkpoint_file import LOG_STARTS, read_offsets

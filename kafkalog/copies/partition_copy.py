@@ -1,0 +1,214 @@
+"""Writing of the copy of one partition, by appends as of a follower.
+
+Offsets and timestamps stay, and so do leader epochs unless the target has another one.
+Segments begin where those of the source do. Indexes, producer states and transaction
+indexes are made anew.
+"""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog.copies.selected_batches import (
+    CopiedBatches,
+    LogExtent,
+    SelectedBatches,
+    empty_batch,
+)
+from kafkalog.copies.target_cluster import FIRST_EPOCH, TargetCluster
+from kafkalog.encoding.batch_builder import RecordBatchBuilder
+from kafkalog.errors import KafkaLogError
+from kafkalog.formats.batch_headers import PARTITION_LEADER_EPOCH, have_flag
+from kafkalog.formats.checkpoint import parse_epochs
+from kafkalog.formats.control_keys import ControlRecordType
+from kafkalog.formats.layout import CONTROL_FLAG
+from kafkalog.log.producers.producer_entry import ProducerStateEntry
+from kafkalog.log.writable_log import WritableLog
+from kafkalog.messages.control_records import end_transaction_marker
+from kafkalog.storage.checkpoint_file import LEADER_EPOCHS, read_if_exists
+
+ALL_EPOCHS: Final = 2**31 - 1
+"""A leader epoch with which batches of all epochs are appended."""
+
+
+class WrittenPartition(NamedTuple):
+    """Records of each segment by base offset, and numbers of transactions."""
+
+    records: dict[int, int]
+    open_transactions: int
+    aborted_transactions: int
+
+
+def plan_partition(log: SelectedBatches, extent: LogExtent) -> dict[int, int]:
+    """Return the records of each segment of a copy, by base offset, without writing."""
+    records: dict[int, int] = {}
+    base = segment = -1
+    for copied in log.batches(extent):
+        if base < 0:
+            base = _first_base(copied, extent)
+        if segment != copied.segment.base_offset:
+            segment = copied.segment.base_offset
+            base = max(base, segment)
+        records[base] = records.get(base, 0) + copied.records
+    return records
+
+
+def write_partition(
+    copy: WritableLog, log: SelectedBatches, cluster: TargetCluster, *, abort_open: bool
+) -> WrittenPartition:
+    """Append the selected batches of a log to an empty copy, and force it to disk.
+
+    Raises `LocatedError` for damage in the source, unless it is skipped, and `OSError`.
+    """
+    extent = log.extent()
+    records: dict[int, int] = {}
+    segment: int | None = None
+    first_modern: int | None = None
+    for copied in log.batches(extent):
+        if segment is None:
+            _begin(copy, log, _first_base(copied, extent), extent.end, cluster)
+        if segment != copied.segment.base_offset:
+            segment = copied.segment.base_offset
+            _roll(copy, segment)
+        copied = _with_epochs(copied, copy, cluster)
+        _append(copy, copied)
+        modern = copied.rows["base_offset"][copied.rows["magic"] == 2]
+        if first_modern is None and len(modern):
+            first_modern = int(modern[0])
+        base = copy.growing_segments[-1].base_offset
+        records[base] = records.get(base, 0) + copied.records
+    if segment is None:
+        _begin(copy, log, extent.first, extent.end, cluster)
+    if first_modern is not None and not copy.leader_epochs:
+        # A batch of magic 0 or 1 after one of magic 2 clears all epochs.
+        copy.assign_epoch(FIRST_EPOCH, first_modern)
+    if copy.log_end_offset < extent.end:
+        end = empty_batch(extent.end - 1, _latest_epoch(copy))
+        copy.append_as_follower(end, leader_epoch=ALL_EPOCHS)
+    aborted = _abort_open_transactions(copy) if abort_open else 0
+    if not cluster.keeps_producers and copy.growing_segments[-1].size:
+        copy.roll()  # so that a recovery does not read the state from batches
+    copy.update_high_watermark(copy.log_end_offset)
+    copy.delete_records(extent.start)
+    copy.flush(include_active=True)
+    return WrittenPartition(records, len(_open_producers(copy)), aborted)
+
+
+def _first_base(copied: CopiedBatches, extent: LogExtent) -> int:
+    """Return the base offset of a copy's first segment, by its first batches.
+
+    It is the first offset to copy, which is that of a segment without bounds, or that
+    of the batch that has it.
+    """
+    first = int(copied.rows["base_offset"][0])
+    return extent.first if first < 0 else min(extent.first, first)
+
+
+def _begin(
+    copy: WritableLog,
+    log: SelectedBatches,
+    base: int,
+    end: int,
+    cluster: TargetCluster,
+) -> None:
+    """Begin a copy at a base offset, with the leader epochs of the source if kept.
+
+    Epochs that begin above the end of the copy are not assigned.
+    """
+    if base != copy.log_end_offset:
+        copy.truncate_fully(base)
+    if cluster.leader_epoch is not None:
+        return
+    epochs = read_if_exists(log.directory / LEADER_EPOCHS, parse_epochs) or []
+    for entry in epochs:
+        if entry.start_offset <= end:
+            copy.assign_epoch(entry.epoch, max(entry.start_offset, base))
+
+
+def _open_producers(copy: WritableLog) -> list[ProducerStateEntry]:
+    """Return the producers with an open transaction, by its first offset."""
+    entries = [each for each in copy.producers.values() if each.txn_first_offset >= 0]
+    return sorted(entries, key=lambda entry: entry.txn_first_offset)
+
+
+def _abort_open_transactions(copy: WritableLog) -> int:
+    """Append a marker for each open transaction; return their number."""
+    producers = _open_producers(copy)
+    for entry in producers:
+        coordinator_epoch = max(entry.coordinator_epoch, 0)
+        marker = end_transaction_marker(ControlRecordType.ABORT, coordinator_epoch)
+        batch = RecordBatchBuilder(
+            base_offset=copy.log_end_offset,
+            leader_epoch=_latest_epoch(copy),
+            producer_id=entry.producer_id,
+            producer_epoch=entry.producer_epoch,
+            is_transactional=True,
+            is_control=True,
+        )
+        batch.append(*marker, timestamp=time.time_ns() // 1_000_000)
+        copy.append_as_follower(batch.build(), leader_epoch=ALL_EPOCHS)
+    return len(producers)
+
+
+def _roll(copy: WritableLog, base: int) -> None:
+    """Begin a segment where the source does."""
+    active = copy.growing_segments[-1]
+    if active.size or base > active.base_offset:
+        copy.roll(base)
+
+
+def _append(copy: WritableLog, copied: CopiedBatches) -> None:
+    """Append batches; each transaction marker ends an append.
+
+    The stable offset that a marker's entry of the transaction index has is otherwise
+    that of the append, and may hide transactions that began after the marker.
+    """
+    rows = copied.rows
+    ends = rows["position"] + rows["size_in_bytes"] - rows["position"][0]
+    markers = np.flatnonzero(have_flag(rows, CONTROL_FLAG))
+    cuts = [0, *ends[markers].tolist(), len(copied.data)]
+    appends = [copied.data[a:b] for a, b in pairwise(cuts) if a < b]
+    for outcome in copy.append_many_as_follower(appends, leader_epoch=ALL_EPOCHS):
+        if isinstance(outcome, KafkaLogError):
+            raise outcome
+
+
+def _with_epochs(
+    copied: CopiedBatches, copy: WritableLog, cluster: TargetCluster
+) -> CopiedBatches:
+    """Return batches with the leader epoch of the target, if it has one.
+
+    A batch without one, as it is written anew from magic 0 or 1, gets the latest.
+    """
+    rows = copied.rows
+    if cluster.leader_epoch is not None:
+        return with_leader_epoch(copied, cluster.leader_epoch, rows["magic"] == 2)
+    without = (rows["magic"] == 2) & (rows["leader_epoch"] < 0)
+    if not without.any():
+        return copied
+    return with_leader_epoch(copied, _latest_epoch(copy), without)
+
+
+def _latest_epoch(copy: WritableLog) -> int:
+    epochs = copy.leader_epochs
+    return epochs[-1].epoch if epochs else FIRST_EPOCH
+
+
+def with_leader_epoch(
+    copied: CopiedBatches, leader_epoch: int, chosen: npt.NDArray[np.bool_]
+) -> CopiedBatches:
+    """Return batches, of which the chosen ones get a leader epoch; no CRC covers it."""
+    data = copied.data.copy()
+    rows = copied.rows
+    starts = (rows["position"] - rows["position"][0])[chosen]
+    encoded = np.frombuffer(leader_epoch.to_bytes(4, signed=True), np.uint8)
+    places = starts[:, None] + np.arange(
+        PARTITION_LEADER_EPOCH.start, PARTITION_LEADER_EPOCH.stop
+    )
+    data[places] = encoded
+    return copied._replace(data=data)
