@@ -25,7 +25,6 @@ from kafkalog.copies.copy_directory import (
 )
 from kafkalog.copies.image_search import ImageFile, find_batches
 from kafkalog.copies.known_offsets import KnownOffsets
-from kafkalog.copies.offset_coverage import OffsetCoverage
 from kafkalog.copies.salvage_report import SalvagedPartition, SalvageReport
 from kafkalog.copies.valid_batches import ValidBatches
 from kafkalog.errors import (
@@ -171,20 +170,19 @@ def _chosen_name(source: Path, topic: str | None, partition: int | None) -> Name
 
 def _of_one(source: Path, name: Name, copy: CopyDirectory) -> SalvagedPartition:
     """Write the partition of a directory or of a file."""
-    coverage = OffsetCoverage()
-    batches = ValidBatches(coverage)
-    notes: list[str] = []
+    known = KnownOffsets.of(source, name) if source.is_dir() else None
+    batches = ValidBatches(known)
+    coverage, notes = batches.coverage, batches.notes
     topic_id = topic_id_of(source) if source.is_dir() else None
     settings = SOURCE_SEGMENTS if source.is_dir() else NEW_SEGMENTS
     with copy.open(name, settings, topic_id) as log:
-        if not source.is_dir():
+        if known is None:
             with FileSource(source) as file:
                 for step in batches.of_file(file):
                     if not log.has_begun:
                         log.begin_segment(int(batches.first_offsets[0]))
                     _append(log, step.data, step.origin, step.rows, notes)
         else:
-            known = KnownOffsets.of(source, name)
             coverage.reached = known.log_start_offset
             for each in batches.of_directory(source):
                 if isinstance(each, LogSegment):

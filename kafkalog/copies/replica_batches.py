@@ -38,15 +38,18 @@ class Replica:
     """One replica of a partition: the headers of its valid batches, and what it lacks.
 
     `rows` have the first offset of each batch as `base_offset`, that of wrapper
-    messages included. `numbers` has, for each, the index
-    of its segment in `segments`.
+    messages included, and `numbers` the index of its segment in `segments`. `restored`
+    are those whose leader epoch was damaged, and is correct in `rows`. `bases` are the
+    base offsets of all known segments.
     """
 
     directory: Path
     known: KnownOffsets
     rows: BatchHeaders
     numbers: npt.NDArray[np.int32]
+    restored: Bools
     segments: list[LogSegment]
+    bases: list[int]
     missing: list[OffsetRange]
     bytes_unreadable: int
     start: int
@@ -57,10 +60,11 @@ class Replica:
     def read(cls, directory: Path, name: Name) -> Replica:
         """Return the replica in a partition's directory, all of which is read."""
         known = KnownOffsets.of(directory, name)
-        batches = ValidBatches()
+        batches = ValidBatches(known)
         batches.coverage.reached = known.log_start_offset
         parts: list[BatchHeaders] = [np.empty(0, BATCH)]
         numbers: list[npt.NDArray[np.int32]] = [np.empty(0, np.int32)]
+        restored: list[Bools] = [np.empty(0, np.bool_)]
         segments: list[LogSegment] = []
         for each in batches.of_directory(directory):
             if isinstance(each, LogSegment):
@@ -69,17 +73,21 @@ class Replica:
             rows = each.rows.copy()
             rows["base_offset"] = batches.first_offsets
             parts.append(rows)
+            flags = np.zeros(len(rows), np.bool_)
+            flags[batches.restored] = True
+            restored.append(flags)
             numbers.append(np.full(len(rows), len(segments) - 1, np.int32))
         batches.coverage.reach_end(known.end)
         rows = np.concatenate(parts)
-        bases = [segment.base_offset for segment in segments[:1]]
-        starts = [known.log_start_offset, *bases]
+        starts = [known.log_start_offset, *batches.bases[:1]]
         replica = cls(
             directory,
             known,
             rows,
             np.concatenate(numbers),
+            np.concatenate(restored),
             segments,
+            batches.bases,
             batches.coverage.missing,
             batches.bytes_unreadable,
             next((start for start in starts if start is not None), 0),

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kafkalog.copies.copy_directory import (
     SOURCE_SEGMENTS,
@@ -28,6 +27,7 @@ from kafkalog.copies.copy_directory import (
     CopyDirectory,
     topic_id_of,
 )
+from kafkalog.copies.epoch_repair import set_epoch
 from kafkalog.copies.heal_report import HealedPartition, HealReport
 from kafkalog.copies.offset_coverage import OffsetRange
 from kafkalog.copies.replica_batches import Bools, Replica, runs_of
@@ -165,8 +165,7 @@ def _heal(
 ) -> HealedPartition:
     """Heal one partition; write it unless a partition before it was refused."""
     replicas = [Replica.read(directory, name) for directory in directories]
-    # The first of equal ones.
-    true = max(replicas, key=lambda one: (one.last_epoch, one.end))
+    true = max(replicas, key=_precedence)  # the first of equal ones
     shared = [true.shares(replica) for replica in replicas]
     unreadable = sum(replica.bytes_unreadable for replica in replicas)
     taken, missing = _plan(true, replicas, shared)
@@ -191,6 +190,17 @@ def _heal(
         sources=dict(_sources(taken)) if not why else {},
         why=why,
     )
+
+
+def _precedence(replica: Replica) -> tuple[int, int, bool, int, int]:
+    """Return the order in which replicas define the true history, the greatest first.
+
+    Of equal ones, it is the one that knows more of it.
+    """
+    reached = int(replica.rows["last_offset"].max(initial=-1))
+    has_epochs = bool(replica.epochs)
+    order = replica.last_epoch, replica.end, has_epochs, reached
+    return (*order, -len(replica.missing))
 
 
 def _plan(
@@ -299,14 +309,11 @@ def _differing(a: Path, b: Path, first: int, last: int) -> tuple[int, list[str]]
 
 def _write(log: CopiedLog, true: Replica, taken: Iterable[TakenRange]) -> None:
     """Write the batches of the ranges, in segments as those of the true replica."""
-    bases = [segment.base_offset for segment in true.segments]
-    begun = 0
+    bases, begun = true.bases, 0
     for replica, first, last in taken:
-        chosen = replica.between(first, last)
-        for rows, number in _parts(
-            replica.rows[chosen], replica.numbers[chosen], bases
-        ):
-            segment = replica.segments[number]
+        for part in _parts(replica, replica.between(first, last), bases):
+            rows = replica.rows[part]
+            segment = replica.segments[int(replica.numbers[part.start])]
             while begun < len(bases) and bases[begun] <= rows["base_offset"][0]:
                 log.begin_segment(bases[begun])
                 begun += 1
@@ -314,6 +321,9 @@ def _write(log: CopiedLog, true: Replica, taken: Iterable[TakenRange]) -> None:
             end = int(rows["position"][-1] + rows["size_in_bytes"][-1])
             with segment.open() as source:
                 data = source.read(start, end - start)
+            for i in np.flatnonzero(replica.restored[part]).tolist():
+                at, epoch = int(rows["position"][i]), int(rows["leader_epoch"][i])
+                set_epoch(data, at - start, epoch)
             for index, error in log.append(data, start, rows):
                 changed = CorruptRecordError(
                     f"batch that was valid before: {error}",
@@ -326,22 +336,21 @@ def _write(log: CopiedLog, true: Replica, taken: Iterable[TakenRange]) -> None:
     log.finish(known.log_start_offset, known.high_watermark, known.epochs)
 
 
-def _parts(
-    rows: BatchHeaders, numbers: npt.NDArray[np.int32], bases: list[int]
-) -> Iterator[tuple[BatchHeaders, int]]:
-    """Yield batches that are read together, and the index of their segment.
+def _parts(replica: Replica, chosen: slice, bases: list[int]) -> Iterator[slice]:
+    """Yield slices of batches that are read together.
 
     They are adjacent in one segment, and are written to one segment.
     """
+    rows = replica.rows[chosen]
     ends = rows["position"] + rows["size_in_bytes"]
     divided = rows["position"][1:] != ends[:-1]
-    divided |= np.diff(numbers) != 0
+    divided |= np.diff(replica.numbers[chosen]) != 0
     divided |= np.diff(np.searchsorted(bases, rows["base_offset"], side="right")) != 0
     divided |= np.diff(rows["position"] // STEP_BYTES) != 0
     edges = [0, *(np.flatnonzero(divided) + 1).tolist(), len(rows)]
     for first, end in pairwise(edges):
         if end > first:
-            yield rows[first:end], int(numbers[first])
+            yield slice(chosen.start + first, chosen.start + end)
 
 
 def _sources(taken: Iterable[TakenRange]) -> Iterator[tuple[int, str]]:

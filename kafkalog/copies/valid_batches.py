@@ -13,16 +13,22 @@ from typing import Final, TypeVar
 
 import numpy as np
 
+from kafkalog.copies.epoch_repair import misfit_epochs, set_epoch
+from kafkalog.copies.known_offsets import KnownOffsets
 from kafkalog.copies.offset_coverage import Int64s, OffsetCoverage
 from kafkalog.decoding.decompression import first_offsets
 from kafkalog.decoding.read_policy import FIRST, ReadPolicy
 from kafkalog.errors import LocatedError
-from kafkalog.formats.layout import MAX_BATCH_BYTES
+from kafkalog.formats.layout import MAX_BATCH_BYTES, NO_LEADER_EPOCH
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.log.log_segments import list_segments
 from kafkalog.segment.entry_order import Limits
-from kafkalog.segment.entry_search import find_valid_entry, has_plausible_offsets
+from kafkalog.segment.entry_search import (
+    find_valid_entry,
+    has_plausible_offsets,
+    read_valid_entry,
+)
 from kafkalog.segment.file_records import FileRecords, Skipped, Step
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.byte_source import BLOCK_BYTES, ByteSource
@@ -49,17 +55,26 @@ class ValidBatches:
     The numbers are complete once `read` was iterated to its end.
     """
 
+    known: KnownOffsets | None = None
     coverage: OffsetCoverage = field(default_factory=OffsetCoverage)
     bytes_unreadable: int = 0
+    notes: list[str] = field(default_factory=list)
+    """The leader epochs that were damaged, and those that the batches have now."""
     first_offsets: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     """The first offsets of the batches that were yielded last."""
+    bases: list[int] = field(default_factory=list)
+    """The base offsets of all segments that are known."""
+    restored: list[int] = field(default_factory=list)
+    """The indexes of those whose leader epoch was damaged."""
+    _epoch: int = NO_LEADER_EPOCH
 
     def of_directory(self, directory: Location) -> Iterator[LogSegment | Step]:
         """Yield the segments of a partition's directory, and their batches.
 
         A segment whose ``.log`` is missing is known by the names of its other files.
         """
-        known = _known_bases(directory)
+        self.bases = _known_bases(directory)
+        known = self.bases[:]
         for segment in list_segments(directory):
             while known and known[0] < segment.base_offset:
                 self._lose(known.pop(0))
@@ -84,6 +99,33 @@ class ValidBatches:
         self.coverage.reach(base_offset)
         self.coverage.is_damaged = True
 
+    def _restore_epochs(self, source: ByteSource, step: Step, end: int) -> None:
+        """Write the leader epochs that fit into batches with damaged ones.
+
+        `end` is the position after the batches.
+        """
+        rows, known = step.rows, self.known
+        of_batches = rows["leader_epoch"][rows["magic"] == 2]
+        self.restored = []
+        if not len(of_batches):
+            return
+        following = None
+        if of_batches[-1] > of_batches[:-1].max(initial=self._epoch):
+            after = read_valid_entry(source, end)
+            if after is not None and after["magic"][0] == 2:
+                following = int(after["leader_epoch"][0])
+        epochs = [] if known is None else known.epochs
+        for i, epoch in misfit_epochs(rows, self._epoch, following, epochs):
+            position = int(rows["position"][i])
+            self.notes.append(
+                f"leader epoch {rows['leader_epoch'][i]}, expected {epoch}: "
+                f"{source.path} at byte {position}"
+            )
+            rows["leader_epoch"][i] = epoch
+            set_epoch(step.data, position - step.origin, epoch)
+            self.restored.append(i)
+        self._epoch = int(rows["leader_epoch"][rows["magic"] == 2][-1])
+
     def _is_cut(self, segment: LogSegment, end: int) -> bool:
         """Return whether an index of a segment has batches after its last one."""
         positions = _read_index(OffsetIndex, segment, "index")
@@ -104,6 +146,7 @@ class ValidBatches:
             unread += int(rows["position"][-1] + rows["size_in_bytes"][-1]) - end
             unread -= int(rows["size_in_bytes"].sum())
             end = self.coverage.add(rows, firsts, end)
+            self._restore_epochs(source, step, end)
             self.first_offsets = firsts
             yield step
         tail = _end_of_bytes(source, end) - end

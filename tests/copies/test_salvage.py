@@ -208,3 +208,38 @@ def test_a_name_that_no_partition_has_is_refused(original, tmp_path):
     with pytest.raises(NotALogDirectoryError):
         kafkalog.salvage(tmp_path / "empty", tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("has_checkpoint", [True, False])
+@pytest.mark.parametrize("place", [0, 9, 16, -1])
+@pytest.mark.parametrize("epoch", [-9, 0x4000_0000])
+def test_a_damaged_leader_epoch_is_restored(
+    original, tmp_path, place, epoch, has_checkpoint
+):
+    damaged = copy_of(original, tmp_path) / "orders-0"
+    if not has_checkpoint:
+        (damaged / "leader-epoch-checkpoint").unlink()
+        if place == -1:
+            return  # nothing states the epoch of the last batch
+    found = [
+        (path, batch)
+        for path in sorted(damaged.glob("*.log"))
+        for batch in batches_of(path.read_bytes())
+    ]
+    path, batch = found[place]
+    content = bytearray(path.read_bytes())
+    at = batch.position + 12
+    before = int.from_bytes(content[at : at + 4], "big")
+    content[at : at + 4] = epoch.to_bytes(4, "big", signed=True)
+    path.write_bytes(content)
+    report = kafkalog.salvage(damaged.parent, tmp_path / "out")
+    [row] = report.partitions
+    assert logs_of(tmp_path / "out" / "orders-0") == logs_of(original)
+    note = f"leader epoch {epoch}, expected {before}: {path} at byte {batch.position}"
+    assert row.notes == (note,)
+    assert not report.ok
+    with (
+        kafkalog.open(original) as log,
+        kafkalog.open(tmp_path / "out/orders-0") as new,
+    ):
+        assert new.leader_epochs == log.leader_epochs

@@ -1,0 +1,66 @@
+"""Leader epochs of batches that do not fit, and those that do.
+
+No CRC covers the leader epoch of a batch. It never falls along a log, so one that is
+above the epoch after it, or below the one before it, is damaged, unless the other is.
+The epoch checkpoint of the log, if it is valid, states the epoch of each offset.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from kafkalog.formats.batch_headers import BatchHeaders, Bytes
+from kafkalog.formats.checkpoint import EpochEntry
+from kafkalog.formats.layout import NO_LEADER_EPOCH
+
+EPOCH_BYTES: Final = slice(12, 16)
+"""The leader epoch in a batch."""
+
+
+def misfit_epochs(
+    rows: BatchHeaders,
+    previous: int,
+    following: int | None,
+    known: Sequence[EpochEntry],
+) -> Iterator[tuple[int, int]]:
+    """Yield the indexes of batches whose leader epoch does not fit, and one that does.
+
+    `previous` is the epoch before them, -1 at the beginning; `following` is that of the
+    batch after them, if it is known. `known` is the epoch checkpoint, or empty.
+    """
+    indexes = np.flatnonzero(rows["magic"] == 2)
+    epochs = rows["leader_epoch"][indexes]
+    bound = known[-1].epoch if known else None
+    least, last = previous, [] if following is None else [following]
+    joined = np.concatenate(([least], epochs, last))
+    if (np.diff(joined) >= 0).all() and (bound is None or joined[-1] <= bound):
+        return
+    later = [*epochs[1:].tolist(), following]
+    for i, epoch, after in zip(indexes.tolist(), epochs.tolist(), later, strict=True):
+        most = after if after is not None else bound
+        fits = least <= epoch and (most is None or epoch <= most)
+        if fits or (most is not None and most < least):
+            least = max(epoch, NO_LEADER_EPOCH)
+            continue
+        stated = _epoch_at(known, int(rows["last_offset"][i]))
+        if stated is None or stated < least or (most is not None and stated > most):
+            stated = least if least >= 0 or most is None else most
+        yield i, stated
+        least = stated
+
+
+def set_epoch(data: Bytes, start: int, epoch: int) -> None:
+    """Set the leader epoch of the batch at `start`, which its CRC does not cover."""
+    field = np.frombuffer(epoch.to_bytes(4, signed=True), np.uint8)
+    data[start : start + EPOCH_BYTES.stop][EPOCH_BYTES] = field
+
+
+def _epoch_at(known: Sequence[EpochEntry], offset: int) -> int | None:
+    """Return the leader epoch of an offset by the checkpoint."""
+    starts = [entry.start_offset for entry in known]
+    place = bisect_right(starts, offset)
+    return known[place - 1].epoch if place else None
