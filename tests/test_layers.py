@@ -32,6 +32,7 @@ KERNELS = [
 # request, and import the surface that does it then.
 UPWARD = {
     ("cleaner/removal_report.py", "export"),
+    ("copies/heal_report.py", "export"),
     ("copies/salvage_report.py", "export"),
     ("query/records.py", "export"),
     ("query/diff_report.py", "export"),

@@ -34,6 +34,7 @@ COMMANDS: Final = {
     "txns": "Print transactions, and which are hanging.",
     "diff": "Compare two replicas, or a backup and its source.",
     "salvage": "Write what is readable of damaged logs to a new directory.",
+    "heal": "Write one valid log from replicas damaged elsewhere.",
     "verify": "Verify every file, and report what is corrupt.",
 }
 """The name of each command, which is its module's too, and its line of help."""

@@ -95,12 +95,14 @@ def command(
     The exit code is 1 if something is missing or unreadable.
     """
     from kafkalog.copies.log_salvage import salvage
-    from kafkalog.errors import LogLockedError, LogStateError
+    from kafkalog.errors import LogArgumentError, LogLockedError, LogStateError
 
     try:
         report = salvage(
             source, target, topic=topic, partition=partition, fragment=fragment
         )
+    except LogArgumentError as error:
+        raise click.UsageError(str(error)) from None
     except LogLockedError:
         raise
     except LogStateError as error:

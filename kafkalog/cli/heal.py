@@ -1,0 +1,86 @@
+"""``kafkalog heal``: write one valid log from replicas damaged elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import click
+
+from kafkalog.cli.command_options import LocalPath, examples, format_options
+from kafkalog.cli.command_output import TableField
+from kafkalog.cli.exits import Exit, Refused
+from kafkalog.cli.salvage import show, spell_ranges
+
+FIELDS: Final = (
+    TableField("topic", "topic"),
+    TableField("partition", "partition", right=True),
+    TableField("records", "records", right=True),
+    TableField("batches", "batches", right=True),
+    TableField("missing", "missing offsets", spell_ranges),
+    TableField("bytes_unreadable", "bytes unreadable", right=True),
+    TableField("sources", "ranges", lambda sources: str(len(sources)), right=True),
+    TableField("why", "why not"),
+)
+
+
+@click.command(
+    "heal",
+    epilog=examples(
+        "kafkalog heal /mnt/broker1/kafka /mnt/broker2/kafka /mnt/broker3/kafka "
+        "--output /var/lib/kafka/healed",
+        "kafkalog heal 1/orders-0 2/orders-0 -o healed --format json",
+    ),
+)
+@click.argument("sources", metavar="DIR...", nargs=-1, required=True, type=LocalPath())
+@click.option(
+    "-o",
+    "--output",
+    "target",
+    metavar="DST",
+    required=True,
+    type=LocalPath(),
+    help="The log directory to write.",
+)
+@format_options
+def command(
+    sources: tuple[Path, ...],
+    target: Path,
+    form: str | None,
+    no_color: bool,
+) -> None:
+    """Write one valid log from replicas that are each damaged elsewhere.
+
+    DIR... are log directories of several brokers, or directories of replicas of one
+    partition. Nothing in them is changed. DST is a new log directory, which is missing
+    or empty; otherwise the exit code is 4. It is written as DST.incomplete, and renamed
+    last.
+
+    The replica with the greatest last leader epoch, and of those the one with the
+    greatest end offset, defines the true history. Batches that it lacks are taken from
+    the other replicas, if their CRCs are valid and their leader epochs are those of the
+    true history. All batches keep their bytes.
+
+    A partition cannot be healed if no replica has a valid batch for an offset, or if
+    two have different records of one offset and leader epoch. Then nothing is written
+    for any partition, and the exit code is 1.
+
+    A row is for a partition: the numbers of its records and batches, the offsets that
+    are missing, the bytes of all replicas that are in no valid batch, the number of
+    ranges that are from one replica each, and why it cannot be healed. JSON has the
+    replica of each range.
+    """
+    from kafkalog.copies.replica_healing import heal
+    from kafkalog.errors import LogArgumentError, LogLockedError, LogStateError
+
+    try:
+        report = heal(sources, target)
+    except LogArgumentError as error:
+        raise click.UsageError(str(error)) from None
+    except LogLockedError:
+        raise
+    except LogStateError as error:
+        raise Refused(str(error)) from error
+    show(report.as_dict(), FIELDS, str(report), form, no_color=no_color)
+    if not report.ok:
+        click.get_current_context().exit(Exit.DAMAGE)
