@@ -12,10 +12,10 @@ checkpoint, and the checkpoints of the log directory with its clean shutdown mar
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from shutil import rmtree
+from shutil import copyfile, rmtree
 from typing import Final, Self
 
 import numpy as np
@@ -23,6 +23,7 @@ import numpy as np
 from kafkalog.config import LogConfig
 from kafkalog.errors import (
     CorruptCheckpointError,
+    CorruptRecordError,
     KafkaLogError,
     LogStateError,
     UnsupportedFormatError,
@@ -32,20 +33,27 @@ from kafkalog.formats.checkpoint import EpochEntry
 from kafkalog.formats.layout import MAX_FILE_BYTES
 from kafkalog.formats.partition_files import (
     PartitionMetadata,
+    QuorumState,
     format_clean_shutdown,
 )
 from kafkalog.formats.properties import MetaProperties
 from kafkalog.log.opening import open_to_append
 from kafkalog.log.ownership import Name
 from kafkalog.log.writable_log import WritableLog
+from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.checkpoint_file import read_if_exists
 from kafkalog.storage.durable_file import DISK
 from kafkalog.storage.file_names import (
     CLEAN_SHUTDOWN,
     META_PROPERTIES,
     PARTITION_METADATA,
+    parse_file_name,
 )
-from kafkalog.storage.location import Location
+from kafkalog.storage.location import Location, local_path
+from kafkalog.verification.sidecar_checks import QUORUM_STATE
+
+BOOTSTRAP: Final = "bootstrap.checkpoint"
+"""The first records of a new cluster's metadata log."""
 
 INCOMPLETE: Final = ".incomplete"
 """Suffix of the name of a directory that is being written."""
@@ -107,21 +115,38 @@ class CopyDirectory:
         return CopiedLog(open_to_append(path, settings, topic_id=topic_id))
 
     def copy_identity(self, source: Location) -> None:
-        """Copy a valid ``meta.properties`` of a log directory, unless there is one."""
-        if (self.path / META_PROPERTIES).exists():
+        """Copy the valid files with the ids of a log directory, unless there are any.
+
+        They are ``meta.properties`` and ``bootstrap.checkpoint``.
+        """
+        if not isinstance(source, Path) or (self.path / META_PROPERTIES).exists():
             return
-        try:
-            identity = read_if_exists(source / META_PROPERTIES, _with_bytes)
-        except (CorruptCheckpointError, UnsupportedFormatError):
-            return
-        if identity is not None:
-            DISK.replace(self.path / META_PROPERTIES, identity)
+        identity, bootstrap = source / META_PROPERTIES, source / BOOTSTRAP
+        if _is_valid(identity, MetaProperties.parse):
+            copyfile(identity, self.path / META_PROPERTIES)
+            DISK.sync_path(self.path / META_PROPERTIES)
+        if bootstrap.exists() and _is_whole(bootstrap):
+            copyfile(bootstrap, self.path / BOOTSTRAP)
+            DISK.sync_path(self.path / BOOTSTRAP)
 
 
-def _with_bytes(data: bytes) -> bytes:
-    """Return the content of a ``meta.properties`` that can be parsed."""
-    MetaProperties.parse(data)
-    return data
+def _is_valid(path: Path, parse: Callable[[bytes], object]) -> bool:
+    """Return whether there is a file that can be parsed."""
+    try:
+        return read_if_exists(path, parse) is not None
+    except (CorruptCheckpointError, UnsupportedFormatError):
+        return False
+
+
+def _is_whole(path: Path) -> bool:
+    """Return whether a file consists of valid batches."""
+    segment = LogSegment(path)
+    try:
+        with segment.open() as source:
+            records = segment.records(source)
+            return len(list(records)) > 0 and not records.has_tail
+    except (CorruptRecordError, FileNotFoundError):
+        return False
 
 
 def topic_id_of(directory: Location) -> str | None:
@@ -185,6 +210,22 @@ class CopiedLog:
         written[[index for index, _ in rejected]] = False
         self.records += int(rows["count"][written & (rows["count"] > 0)].sum())
         return rejected
+
+    def copy_quorum_files(self, source: Path) -> None:
+        """Copy the valid snapshots and the election of a metadata log."""
+        directory = local_path(self.log.path)
+        for path in sorted(source.iterdir()):
+            name = parse_file_name(path.name)
+            if path.name == QUORUM_STATE:
+                is_valid = _is_valid(path, QuorumState.parse)
+            elif name is not None and name.kind == "checkpoint" and not name.suffix:
+                is_valid = _is_whole(path)
+            else:
+                is_valid = False
+            if is_valid:
+                copied = directory / path.name
+                copyfile(path, copied)
+                DISK.sync_path(copied)
 
     def finish(
         self,

@@ -39,6 +39,7 @@ from kafkalog.segment.file_records import STEP_BYTES
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.byte_source import FileSource
 from kafkalog.storage.file_names import (
+    METADATA_TOPIC,
     parse_partition_dir,
 )
 from kafkalog.storage.location import AnyPath, local_path
@@ -190,6 +191,8 @@ def _of_one(source: Path, name: Name, copy: CopyDirectory) -> SalvagedPartition:
                 else:
                     _append(log, each.data, each.origin, each.rows, notes)
             coverage.reach_end(known.end)
+            if name[0] == METADATA_TOPIC:
+                log.copy_quorum_files(source)
             log.finish(known.log_start_offset, known.high_watermark, known.epochs)
     return SalvagedPartition(
         *name,

@@ -46,7 +46,7 @@ from kafkalog.query.record_differences import (
 )
 from kafkalog.query.scan import scan
 from kafkalog.segment.file_records import STEP_BYTES
-from kafkalog.storage.file_names import parse_partition_dir
+from kafkalog.storage.file_names import METADATA_TOPIC, parse_partition_dir
 from kafkalog.storage.location import AnyPath, local_path
 from kafkalog.storage.log_directory import is_partition, list_partitions
 
@@ -179,6 +179,8 @@ def _heal(
         else:
             with copy.open(name, SOURCE_SEGMENTS, *known_ids) as log:
                 _write(log, true, taken)
+                if name[0] == METADATA_TOPIC:
+                    log.copy_quorum_files(true.directory)
     if why:
         copy.discard()
     return HealedPartition(
