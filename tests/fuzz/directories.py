@@ -126,6 +126,32 @@ def check_recovery(data: bytes) -> None:
         assert error or len(more) == len(rows) + 1
 
 
+def check_salvage(data: bytes) -> None:
+    """Salvage and heal a directory, and its files as an image; read what is written."""
+    with Scratch() as root:
+        logs = root / "logs"
+        logs.mkdir()
+        unpack(data, logs)
+        before = content(logs)
+        image = root / "image"
+        image.write_bytes(b"".join(before.values()))
+        first, second = image.with_name("first"), image.with_name("second")
+        salvaged = typed(kafkalog.salvage, logs, first)
+        if salvaged is not None:
+            again = kafkalog.salvage(first, second)
+            assert again.ok
+            assert content(first / PARTITION) == content(second / PARTITION)
+        typed(kafkalog.salvage, image, root / "found")
+        typed(kafkalog.salvage, image, root / "part", fragment=True)
+        healed = typed(kafkalog.heal, [logs, logs], root / "healed")
+        assert (root / "healed").exists() == bool(healed is not None and healed.ok)
+        assert content(logs) == before
+        for name in ("first", "found", "part", "healed"):
+            if (root / name).exists():
+                _, error, _ = read(root / name)
+                assert error is None or error.cause != "crc", error
+
+
 def append_to(directory: Path) -> int:
     """Open a log, append a batch, and close it."""
     clock = ManualClock(NOW)

@@ -98,6 +98,7 @@ TARGETS: dict[str, Target] = {
     ),
     "directory": Target(directories.check_directory, seeds.directories, 8_192, 3),
     "recovery": Target(directories.check_recovery, seeds.directories, 8_192, 3),
+    "salvage": Target(directories.check_salvage, seeds.directories, 8_192, 3),
     "dump": Target(commands.check_dump, seeds.dumped, share=2),
     "commands": Target(commands.check_commands, seeds.directories, 8_192, 3),
     "append": Target(directories.check_append, seeds.appends, share=3),
