@@ -67,6 +67,7 @@ class ValidBatches:
     restored: list[int] = field(default_factory=list)
     """The indexes of those whose leader epoch was damaged."""
     _epoch: int = NO_LEADER_EPOCH
+    _next: LogSegment | None = None
 
     def of_directory(self, directory: Location) -> Iterator[LogSegment | Step]:
         """Yield the segments of a partition's directory, and their batches.
@@ -75,7 +76,8 @@ class ValidBatches:
         """
         self.bases = _known_bases(directory)
         known = self.bases[:]
-        for segment in list_segments(directory):
+        segments = list_segments(directory)
+        for segment, self._next in zip(segments, [*segments, None][1:], strict=True):
             while known and known[0] < segment.base_offset:
                 self._lose(known.pop(0))
             known = [base for base in known if base > segment.base_offset]
@@ -111,9 +113,7 @@ class ValidBatches:
             return
         following = None
         if of_batches[-1] > of_batches[:-1].max(initial=self._epoch):
-            after = read_valid_entry(source, end)
-            if after is not None and after["magic"][0] == 2:
-                following = int(after["leader_epoch"][0])
+            following = self._epoch_after(source, end)
         epochs = [] if known is None else known.epochs
         for i, epoch in misfit_epochs(rows, self._epoch, following, epochs):
             position = int(rows["position"][i])
@@ -125,6 +125,16 @@ class ValidBatches:
             set_epoch(step.data, position - step.origin, epoch)
             self.restored.append(i)
         self._epoch = int(rows["leader_epoch"][rows["magic"] == 2][-1])
+
+    def _epoch_after(self, source: ByteSource, end: int) -> int | None:
+        """Return the leader epoch of the batch at `end`, or of the next segment's."""
+        after = read_valid_entry(source, end)
+        if after is None and end == source.size and self._next is not None:
+            with self._next.open() as following:
+                after = read_valid_entry(following, 0)
+        if after is None or after["magic"][0] != 2:
+            return None
+        return int(after["leader_epoch"][0])
 
     def _is_cut(self, segment: LogSegment, end: int) -> bool:
         """Return whether an index of a segment has batches after its last one."""

@@ -139,8 +139,8 @@ def check_salvage(data: bytes) -> None:
         salvaged = typed(kafkalog.salvage, logs, first)
         if salvaged is not None:
             again = kafkalog.salvage(first, second)
-            assert again.ok
-            assert content(first / PARTITION) == content(second / PARTITION)
+            assert not any(row.missing for row in again.partitions)
+            assert not any(row.bytes_unreadable for row in again.partitions)
         typed(kafkalog.salvage, image, root / "found")
         typed(kafkalog.salvage, image, root / "part", fragment=True)
         healed = typed(kafkalog.heal, [logs, logs], root / "healed")
