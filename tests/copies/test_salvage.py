@@ -49,6 +49,8 @@ def test_an_undamaged_directory_comes_over_byte_for_byte(name, tmp_path):
         copied = logs_of(tmp_path / "out" / directory)
         # Preallocated bytes at the end are not copied.
         assert trimmed(copied) == trimmed(logs_of(source / directory))
+        scan = kafkalog.scan(source / directory, start_offset=0, control_records=True)
+        assert row.records == scan.count()
     assert problems(tmp_path / "out") == []
     assert (tmp_path / "out" / ".kafka_cleanshutdown").exists()
 
@@ -154,6 +156,13 @@ def test_a_manager_opens_what_was_salvaged_and_appends(original, tmp_path):
         end = log.log_end_offset
         log.append_records({"value": [b"more"]}, leader_epoch=9)
         assert log.log_end_offset == end + 1
+
+
+def test_an_empty_destination_is_used(original, tmp_path):
+    (tmp_path / "out").mkdir()
+    kafkalog.salvage(original, tmp_path / "out")
+    assert logs_of(tmp_path / "out" / "orders-0") == logs_of(original)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 @pytest.mark.parametrize("there", ["file", "directory"])
