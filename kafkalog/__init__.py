@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from kafkalog.copies.log_restore import prove, restore
     from kafkalog.copies.log_salvage import salvage
     from kafkalog.copies.replica_healing import heal
-    from kafkalog.copies.restore_report import RestoreReport
     from kafkalog.decoding.record_batch import Record, RecordBatch
     from kafkalog.encoding.batch_builder import RecordBatchBuilder, encode_batches
     from kafkalog.errors import *  # noqa: F403
@@ -53,7 +52,6 @@ if TYPE_CHECKING:
     from kafkalog.export.log_dataset import dataset
     from kafkalog.export.log_stats import stats
     from kafkalog.export.ray_source import ray_datasource
-    from kafkalog.export.stats_report import StatsReport
     from kafkalog.export.transaction_report import txns
     from kafkalog.indexes.offset_index import OffsetIndex
     from kafkalog.indexes.time_index import TimeIndex
@@ -65,7 +63,6 @@ if TYPE_CHECKING:
     from kafkalog.manager.log_manager import LogManager
     from kafkalog.manager.replication import replicate
     from kafkalog.messages.internal_records import InternalRecord, decode_internal
-    from kafkalog.query.diff_report import DiffReport, PartitionDiff
     from kafkalog.query.index_scan import (
         scan_indexes,
     )
@@ -83,7 +80,6 @@ if TYPE_CHECKING:
     from kafkalog.query.scan import Scan, scan
     from kafkalog.query.splits import Split, splits
     from kafkalog.repairs.directory_repair import repair
-    from kafkalog.repairs.repair_report import RepairAction, RepairReport
     from kafkalog.startup.broker_start import preflight
     from kafkalog.storage.properties_file import read_properties
     from kafkalog.verification import Problem, Report, verify
@@ -95,7 +91,6 @@ __all__ = [
     "BrokerConfig",
     "CorruptRecordError",
     "CorruptionError",
-    "DiffReport",
     "InternalRecord",
     "KafkaLogError",
     "Log",
@@ -107,19 +102,14 @@ __all__ = [
     "MissingDependencyError",
     "OffsetIndex",
     "OffsetOutOfRangeError",
-    "PartitionDiff",
     "Problem",
     "Record",
     "RecordBatch",
     "RecordBatchBuilder",
     "Records",
-    "RepairAction",
-    "RepairReport",
     "Report",
-    "RestoreReport",
     "Scan",
     "Split",
-    "StatsReport",
     "TimeIndex",
     "TransactionIndex",
     "WritableLog",
@@ -158,25 +148,19 @@ __all__ = [
 _MODULES: Final = {
     "AppendResult": "log.appending",
     "BrokerConfig": "config.broker_config",
-    "DiffReport": "query.diff_report",
     "InternalRecord": "messages.internal_records",
     "Log": "log.log",
     "LogConfig": "config.log_config",
     "LogManager": "manager.log_manager",
     "OffsetIndex": "indexes.offset_index",
-    "PartitionDiff": "query.diff_report",
     "Problem": "verification.verification_report",
     "Record": "decoding.record_batch",
     "RecordBatch": "decoding.record_batch",
     "RecordBatchBuilder": "encoding.batch_builder",
     "Records": "query.records",
-    "RepairAction": "repairs.repair_report",
-    "RepairReport": "repairs.repair_report",
     "Report": "verification.verification_report",
-    "RestoreReport": "copies.restore_report",
     "Scan": "query.scan",
     "Split": "query.splits",
-    "StatsReport": "export.stats_report",
     "TimeIndex": "indexes.time_index",
     "TransactionIndex": "indexes.txn_index",
     "WritableLog": "log.writable_log",

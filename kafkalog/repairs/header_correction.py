@@ -123,7 +123,9 @@ def correct_epochs(
             continue
         right = expected.to_bytes(4, signed=True)
         text = f"leader epoch {stored}, expected {expected}"
-        found.append(HeaderCorrection(position + PARTITION_LEADER_EPOCH.start, right, text))
+        found.append(
+            HeaderCorrection(position + PARTITION_LEADER_EPOCH.start, right, text)
+        )
     return found
 
 
