@@ -108,6 +108,8 @@ def heal(sources: Sequence[AnyPath], dst: str | os.PathLike[str]) -> HealReport:
     ...     _ = shutil.copytree(f"{root}/a", f"{root}/b")
     ...     with open(segment.path, "r+b") as file:
     ...         _ = file.seek(segment.path.stat().st_size // 2), file.write(b"?")
+    ...     with open(f"{root}/b/orders-0/{segment.path.name}", "r+b") as file:
+    ...         _ = file.seek(40), file.write(b"?")
     ...     report = kafkalog.heal([f"{root}/a", f"{root}/b"], f"{root}/healed")
     ...     list(report.partitions[0].sources)
     [0, 1, 2]
