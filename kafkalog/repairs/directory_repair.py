@@ -289,7 +289,7 @@ class DirectoryRepair:
             if problem.severity == Severity.ERROR
         ]
         plan.failures += result.failures
-        if allow_data_loss or not any(each.loses_data for each in result.changes):
+        if allow_data_loss or not result.loses_data:
             plan.changes += result.changes
             return result.end_offset
         safe = repair_partition(damage, place / "safe", allow_data_loss=False)

@@ -195,7 +195,8 @@ class PartitionDamage:
 class PartitionResult:
     """The changes that repair a partition, and the report of verifying the result.
 
-    `end_offset` is the log end offset then. `failures` are the errors of attempts.
+    `end_offset` is the log end offset then, None if logs stay damaged. `failures` are
+    the errors of attempts.
     """
 
     changes: list[FileChange] = field(default_factory=list)
@@ -209,6 +210,20 @@ class PartitionResult:
         return sum(problem.severity == Severity.ERROR for problem in self.problems)
 
     @property
+    def has_damaged_logs(self) -> bool:
+        """Whether an error of the logs themselves is left."""
+        return any(
+            problem.severity == Severity.ERROR and problem.cause in OF_LOGS
+            for problem in self.problems
+            if problem.path.endswith(".log")
+        )
+
+    @property
+    def loses_data(self) -> bool:
+        """Whether more than zeros is taken out of the logs."""
+        return any(change.loses_data for change in self.changes)
+
+    @property
     def order(self) -> tuple[int, int]:
         """Sort key: errors, problems."""
         return self.errors, len(self.problems)
@@ -219,8 +234,9 @@ def repair_partition(
 ) -> PartitionResult:
     """Return the changes that leave the fewest errors, none if none leaves fewer.
 
-    New files are written to `place`. Without `allow_data_loss` logs lose at most zeros
-    at their end.
+    A log is only cut if an error in a log is left when the damage is skipped. New files
+    are written to `place`. Without `allow_data_loss` logs lose at most zeros at their
+    end.
     """
     best = PartitionResult(problems=damage.problems)
     failures = []
@@ -233,9 +249,11 @@ def repair_partition(
         result = attempt.result()
         if attempt.failure is not None:
             failures.append(attempt.failure)
-        elif result is not None and result.order < best.order:
+        if result is None or result.order >= best.order:
+            continue
+        if result.errors < damage.errors or not result.loses_data:
             best = result
-        if not best.errors:
+        if not best.has_damaged_logs:
             break
     best.failures = failures
     return best
@@ -362,7 +380,7 @@ class _Attempt:
         return PartitionResult(
             changes=changes,
             problems=problems,
-            end_offset=end,
+            end_offset=None if damaged else end,
         )
 
     def _offsets(self) -> CheckpointedOffsets:

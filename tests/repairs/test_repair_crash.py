@@ -16,7 +16,7 @@ from tests.crash.recording import RecordingDisk, read_tree, write_tree
 from tests.repairs.damaged_logs import copy_log
 from tests.startup import damages
 
-MIXED = 2
+MIXED = 1
 SOURCE = ("k431-clean", "once-0")
 
 
