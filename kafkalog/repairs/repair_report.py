@@ -207,12 +207,15 @@ class RepairReport:
             f"{kinds.count(kind)} {kind}" for kind in RepairKind if kind in kinds
         )
         done = "undone" if self.undone else "made" if self.applied else "planned"
-        parts = [f"{_number(len(kinds), 'change')} {done}: {counts}"] if kinds else []
+        losing = sum(action.needs_data_loss for action in self.actions)
+        only = f", {losing:,} of them only if data may be lost" if losing else ""
+        number = _number(len(kinds), "change")
+        parts = [f"{number} {done}{only}: {counts}"] if kinds else []
         if self.records_lost and not self.undone:
             parts.append(f"{_number(self.records_lost, 'record')} lost")
         if self.skipped:
             count = _number(len(self.skipped), "change")
-            parts.append(f"{count} not made without the permission to lose data")
+            parts.append(f"{count} not made, as data would be lost")
         if self.unrepaired:
             parts.append(f"{_number(len(self.unrepaired), 'error')} without a repair")
         return "; ".join(parts) or "nothing to repair"
