@@ -10,11 +10,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import kafkalog
 from kafkalog import LogArgumentError, LogConfig, LogLockedError, repair, verify
 from kafkalog.errors import CorruptCheckpointError, LogStateError
+from kafkalog.formats.checkpoint import format_offsets, salvage_offsets
 from kafkalog.storage.durable_file import Disk
+from kafkalog.verification.path_verification import verify_locked
 from tests import golden_data
 from tests.repairs.damaged_logs import copy_log, tree
 from tests.startup import damages
@@ -140,6 +144,34 @@ def test_leader_epochs_are_read_again_from_the_batches(ledger, content):
     if not verify(ledger.parent).ok:
         assert repair(ledger.parent, apply=True).ok
         assert path.read_bytes() == original
+
+
+@given(
+    st.dictionaries(
+        st.tuples(st.from_regex(r"[a-z._-]{1,9}", fullmatch=True), st.integers(0, 99)),
+        st.integers(0, 2**63 - 1),
+        max_size=8,
+    ),
+    st.data(),
+)
+def test_valid_lines_of_a_checkpoint_are_salvaged(offsets, data):
+    content = format_offsets(offsets)
+    assert salvage_offsets(content) == offsets
+    lines = content.splitlines(keepends=True)
+    bad = data.draw(st.integers(0, len(lines) - 1))
+    lines[bad] = data.draw(
+        st.sampled_from([b"x\n", b"\xff\n", b"t 0 -1\n", b"a b c\n"])
+    )
+    left = dict(list(offsets.items())[: max(0, bad - 2)])
+    left |= dict(list(offsets.items())[max(0, bad - 1) :])
+    assert salvage_offsets(b"".join(lines)) == left
+
+
+@pytest.mark.parametrize("damage", damages.ALL, ids=lambda kind: kind.__name__)
+def test_a_locked_directory_has_the_same_problems(ledger, damage):
+    damage(ledger)
+    assert verify_locked(ledger.parent) == verify(ledger.parent)
+    assert verify_locked(ledger, threads=2) == verify(ledger)
 
 
 def test_lines_of_a_checkpoint_that_can_be_read_are_kept(ledger):
