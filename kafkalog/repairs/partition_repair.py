@@ -179,6 +179,15 @@ class PartitionDamage:
                 and problem.recovery == Recovery.DELETE
                 and problem.severity == Severity.ERROR
             )
+            if (
+                name is not None
+                and (name.kind in INDEXES and name.suffix == "swap")
+                and problem.severity == Severity.ERROR
+            ):
+                # Without any of its indexes, the segment gets new ones from a broker.
+                names = (file_name(name.base_offset, kind, "swap") for kind in INDEXES)
+                for file in self.file_names.keys() & names:
+                    found.setdefault(file, problem)
             is_mended = problem.severity == Severity.WARNING and (
                 problem.recovery in BY_BROKER or problem.cause == Cause.VERSION
             )

@@ -243,6 +243,23 @@ def test_the_metadata_of_a_cluster_is_cut_and_gets_no_gap(tmp_path):
     assert "crc" not in causes
 
 
+def test_damaged_indexes_of_an_interrupted_compaction_are_removed(ledger):
+    damages.leftover_swap(ledger)
+    path = ledger / "00000000000000000000.timeindex.swap"
+    path.write_bytes(bytes(7))
+    assert not verify(ledger.parent).ok
+    report = repair(ledger.parent, apply=True)
+    assert report.ok
+    assert set(kinds(report.actions)) == {
+        (path.name, "remove"), ("00000000000000000000.index.swap", "remove"),
+    }  # fmt: skip
+    everything = offsets(ledger)
+    kafkalog.open(ledger, "a", LogConfig()).close()
+    assert offsets(ledger) == everything
+    assert verify(ledger.parent).ok
+    assert not list(ledger.glob("*.swap"))
+
+
 def test_errors_outside_of_partitions_are_listed(ledger):
     (ledger.parent / "meta.properties").write_text("version=7\n")
     (ledger.parent / "lost+found").mkdir()
