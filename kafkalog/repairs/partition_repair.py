@@ -233,9 +233,9 @@ class PartitionResult:
         return any(change.loses_data for change in self.changes)
 
     @property
-    def order(self) -> tuple[int, int]:
-        """Sort key: errors, problems."""
-        return self.errors, len(self.problems)
+    def order(self) -> tuple[int, bool, int]:
+        """Sort key: errors, whether logs are damaged, problems."""
+        return self.errors, self.has_damaged_logs, len(self.problems)
 
 
 def repair_partition(
