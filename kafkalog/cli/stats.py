@@ -154,6 +154,8 @@ def command(
         groups = choose_groups(name.strip() for name in by.split(","))
     except ValueError as error:
         raise click.UsageError(f"--by: {error}") from None
+    if plot is not None:
+        _check_plot(plot)
     with terminal.progress_bar("stats") as progress:
         report = stats_of(
             options.scan(paths, progress),
@@ -162,10 +164,22 @@ def command(
             most=most,
             max_groups=max_groups,
         )
+    _show(report, command_output.chosen_format(form), no_color=no_color)
     if plot is not None:
         report.plot(plot)
-    _show(report, command_output.chosen_format(form), no_color=no_color)
     exits.report_problems(report.problems)
+
+
+def _check_plot(path: Path) -> None:
+    """Raise an error, before anything is read, if a picture cannot be written."""
+    from kafkalog.export.file_export import check_parent
+    from kafkalog.export.stats_plot import check_format
+
+    try:
+        check_format(path)
+    except ValueError as error:
+        raise click.UsageError(f"--plot: {error}") from None
+    check_parent(path)
 
 
 def _show(report: StatsReport, form: str, *, no_color: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -31,8 +32,17 @@ COLOUR: Final = "#2f6f9f"
 OTHER: Final = "#b0b0b0"
 
 
+def check_format(path: str | os.PathLike[str]) -> None:
+    """Raise `ValueError` if the ending of a file is not that of a picture."""
+    canvas = require("matplotlib.figure", "plot").Figure().canvas
+    formats = canvas.get_supported_filetypes()
+    if Path(path).suffix[1:].lower() not in formats:
+        raise ValueError(f"{path}, expected one of .{', .'.join(sorted(formats))}")
+
+
 def write_plot(report: StatsReport, path: str | os.PathLike[str]) -> None:
     """Write a picture of a report to a file, whose ending states the format."""
+    check_format(path)
     figure_of = require("matplotlib.figure", "plot").Figure
     if report.by in (("hour",), ("day",)):
         figure = figure_of(figsize=(10, 6), layout="constrained")

@@ -178,7 +178,7 @@ class StatsReport:
         MissingDependencyError
             If matplotlib is not installed.
         ValueError
-            If matplotlib does not know the format.
+            If the ending is not that of a format.
 
         Examples
         --------

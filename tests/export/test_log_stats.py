@@ -488,6 +488,16 @@ def test_a_picture_is_written(by, tmp_path):
     assert (tmp_path / "groups.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.parametrize(("name", "code"), [("a.txt", 2), ("a", 2), ("no/a.png", 3)])
+def test_a_picture_that_cannot_be_written_is_an_error_before_reading(
+    name, code, tmp_path
+):
+    pytest.importorskip("matplotlib")
+    ran = call("stats", CLEAN, "--plot", tmp_path / name)
+    assert ran.exit_code == code
+    assert ran.stdout == ""
+
+
 def test_a_picture_of_hours_leaves_out_times_that_cannot_be_drawn(tmp_path):
     pytest.importorskip("matplotlib")
     builder = RecordBatchBuilder()
