@@ -70,7 +70,31 @@ def open_logs(logs):
             assert log.log_end_offset
 
 
-WAYS = {"ls": ls, "verify": verify, "count": count, "scan": scan, "open": open_logs}
+def plan(logs):
+    """Plan the parts of a dataset."""
+    assert list(kafkalog.dataset(logs).get_fragments())
+
+
+def stats(logs):
+    """Add up the headers of all batches by topic."""
+    assert kafkalog.stats(logs).total["records"]
+
+
+def stats_by_key(logs):
+    """Add up all records by topic and key."""
+    assert kafkalog.stats(logs, ["topic", "key"]).total["records"]
+
+
+WAYS = {
+    "ls": ls,
+    "verify": verify,
+    "count": count,
+    "scan": scan,
+    "open": open_logs,
+    "plan": plan,
+    "stats": stats,
+    "stats by key": stats_by_key,
+}
 
 
 @pytest.fixture(scope="module")
