@@ -138,10 +138,10 @@ class GroupTable:
         self.count = len(groups)
         self._fill_slots()
 
-    def column(self) -> BytesColumn:
-        """Return the keys of all groups; they have less than 2 GiB."""
-        data, lengths = self._gathered(np.arange(self.count))
-        offsets = np.zeros(self.count + 1, np.int32)
+    def column(self, groups: npt.NDArray[np.intp]) -> BytesColumn:
+        """Return the keys of groups; they have less than 2 GiB."""
+        data, lengths = self._gathered(groups)
+        offsets = np.zeros(len(groups) + 1, np.int32)
         np.cumsum(np.maximum(lengths, 0), out=offsets[1:])
         return BytesColumn(data, offsets, lengths >= 0)
 

@@ -220,17 +220,20 @@ def report_of(
     `labels` are the names of the codes of a group.
     """
     every = np.arange(totals.table.count)
-    table = pa.table({name: _group_of(name, totals, labels) for name in by})
-    table = table.append_column("bytes", pa.array(totals.column("bytes")))
+    most = len(every) if most is None else min(most, len(every))
+    found = largest(totals.column("bytes"), most)
+    table = pa.table({name: _group_of(name, totals, labels, found) for name in by})
+    table = table.append_column("bytes", pa.array(totals.column("bytes")[found]))
     order = [("bytes", "descending"), *((name, "ascending") for name in by)]
-    ordered = pc.sort_indices(table, order).to_numpy()
-    kept, rest = np.split(ordered, [len(ordered) if most is None else most])
+    ordered = pc.sort_indices(table, order).to_numpy()[:most]
+    shown = found[ordered]
     other = totals.dropped
-    if len(rest):
+    if most < len(every):
+        rest = np.delete(every, shown)
         other = totals.with_dropped(totals.sum_of(rest))
-    columns = {name: table[name].take(kept) for name in by}
+    columns = {name: table[name].take(ordered) for name in by}
     for name in totals.measures:
-        columns[name] = _measure(name, totals.column(name)[kept])
+        columns[name] = _measure(name, totals.column(name)[shown])
     for name, (numerator, denominator) in RATIOS.items():
         if {numerator, denominator} <= columns.keys():
             divided = columns[numerator].cast(pa.float64())
@@ -249,13 +252,28 @@ def report_of(
     )
 
 
+def largest(sizes: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.intp]:
+    """Return the indexes of the `count` largest sizes, and of those that equal them.
+
+    >>> largest(np.array([5, 9, 7, 1, 7]), 2)
+    array([1, 2, 4])
+    """
+    if not 0 < count < len(sizes):
+        return np.arange(len(sizes))
+    least = np.partition(sizes, len(sizes) - count)[len(sizes) - count]
+    return np.flatnonzero(sizes >= least)
+
+
 def _group_of(
-    name: str, totals: GroupTotals, labels: Mapping[str, Sequence[str]]
+    name: str,
+    totals: GroupTotals,
+    labels: Mapping[str, Sequence[str]],
+    groups: npt.NDArray[np.intp],
 ) -> pa.Array:
-    """Return the column of a group, with names instead of codes."""
+    """Return the column of a group for some groups, with names instead of codes."""
     if name == "key":
-        return bytes_array(totals.table.column())
-    codes = totals.table.codes[: totals.table.count, totals.groups.index(name)]
+        return bytes_array(totals.table.column(groups))
+    codes = totals.table.codes[groups, totals.groups.index(name)]
     if name == "codec" or name in labels:
         names = labels.get(name, [*CODECS, *[UNKNOWN_CODEC] * 3])
         return pa.array(names, pa.string()).take(pa.array(codes))
