@@ -26,7 +26,7 @@ from kafkalog.errors import KafkaLogError
 from kafkalog.formats.batch_headers import PARTITION_LEADER_EPOCH, have_flag
 from kafkalog.formats.checkpoint import parse_epochs
 from kafkalog.formats.control_keys import ControlRecordType
-from kafkalog.formats.layout import CONTROL_FLAG
+from kafkalog.formats.layout import CONTROL_FLAG, NO_PRODUCER_ID
 from kafkalog.log.producers.producer_entry import ProducerStateEntry
 from kafkalog.log.writable_log import WritableLog
 from kafkalog.messages.control_records import end_transaction_marker
@@ -37,9 +37,13 @@ ALL_EPOCHS: Final = 2**31 - 1
 
 
 class WrittenPartition(NamedTuple):
-    """Records of each segment by base offset, and numbers of transactions."""
+    """Records of each segment by base offset, and numbers of transactions.
+
+    `largest_producer_id` is that of the producers whose state is kept.
+    """
 
     records: dict[int, int]
+    largest_producer_id: int
     open_transactions: int
     aborted_transactions: int
 
@@ -96,7 +100,10 @@ def write_partition(
     copy.update_high_watermark(copy.log_end_offset)
     copy.delete_records(extent.start)
     copy.flush(include_active=True)
-    return WrittenPartition(records, len(_open_producers(copy)), aborted)
+    unended = [entry.producer_id for entry in _open_producers(copy)]
+    kept = copy.producers if cluster.keeps_producers else unended
+    largest = max(kept, default=NO_PRODUCER_ID)
+    return WrittenPartition(records, largest, len(unended), aborted)
 
 
 def _first_base(copied: CopiedBatches, extent: LogExtent) -> int:

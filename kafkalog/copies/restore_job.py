@@ -43,7 +43,6 @@ from kafkalog.copies.target_cluster import (
 from kafkalog.errors import (
     NotALogDirectoryError,
 )
-from kafkalog.formats.layout import NO_PRODUCER_ID
 from kafkalog.formats.partition_files import PartitionMetadata
 from kafkalog.formats.producer_snapshot import format_snapshot, parse_snapshot
 from kafkalog.log.log_segments import list_segments
@@ -199,7 +198,7 @@ class RestoreJob:
         )
         partition_report = replace(
             planned.partition,
-            largest_producer_id=max(copy.producers, default=NO_PRODUCER_ID),
+            largest_producer_id=written.largest_producer_id,
             open_transactions=written.open_transactions,
             aborted_transactions=written.aborted_transactions,
         )

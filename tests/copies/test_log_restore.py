@@ -501,6 +501,21 @@ def test_ids_are_read_from_a_log_directory_of_the_target(tmp_path):
     assert partition.topic_id == ORDERS_ID
 
 
+def test_a_broker_of_the_target_starts_on_a_copy(tmp_path):
+    whole = kafkalog.restore(CLEAN, tmp_path / "copy", target=CLEAN, exclude="once")
+    report = kafkalog.preflight(tmp_path / "copy", cluster=CLEAN)
+    assert report.ok
+    assert len(report.partitions) == len(whole.partitions)
+    assert {start.state for start in report.partitions} == {"clean"}
+    ids = {"cluster_id": whole.cluster_id, "node_id": whole.node_id}
+    topic_ids = {"orders.none": "AAAAAAAAQACAAAAAAAAAAQ"}
+    kafkalog.restore(
+        CLEAN, tmp_path / "b", include="orders.none", topic_ids=topic_ids, **ids
+    )
+    [start] = kafkalog.preflight(tmp_path / "b", cluster=CLEAN).partitions
+    assert start.state == "stray"
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [
