@@ -345,12 +345,12 @@ def _prove_alone(
 
 def _show(report: RestoreReport, form: str, *, no_color: bool) -> None:
     """Print the partitions and a summary, or the whole report as JSON."""
-    if form != "table":
+    if form in ("json", "jsonl"):
         _emit(report.as_dict(), form, "")
         return
     rows = report.as_dict()["partitions"]
     command_output.print_rows(rows, FIELDS, form, no_color=no_color)
-    for line in _summary(report):
+    for line in _summary(report) if form == "table" else ():
         command_output.emit(f"{terminal.escape(line)}\n")
 
 

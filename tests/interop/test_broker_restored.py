@@ -8,13 +8,14 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 import kafkalog
 from tests.interop import writing
-from tests.interop.broker import CLUSTER, JARS, START_SECONDS, Broker
+from tests.interop.broker import CLUSTER, JARS, START_SECONDS, Broker, run_java
 from tests.interop.clients import QUIET, consume, create, produce, read
 
 pytestmark = pytest.mark.interop
 
 TOPICS = {"plain": "none", "packed": "zstd"}
 GROUP = "followers"
+GROUPS_TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 GONE = 3
 """Every third record is a person's, to be erased."""
 
@@ -133,6 +134,17 @@ def test_a_fresh_cluster_serves_what_is_restored(backup, target):
     kept = read(backup / "packed-0", "read_committed")
     expected = [at for at, key, _ in kept if at >= READ and key not in gone]
     assert first.offset() == expected[0]
+    consumer.commit(first, asynchronous=False)
+    consumer.close()
+
+    # Kafka's tool reads the file of committed offsets.
+    file = target.folder / "offsets.csv"
+    kafkalog.restore(backup, target.folder / "other", groups=file)
+    reset = ["--reset-offsets", "--from-file", file, "--execute", "--group", GROUP]
+    run_java(GROUPS_TOOL, "--bootstrap-server", target.address, *reset)
+    consumer = consumer_of(target)
+    positions = consumer.committed([TopicPartition(topic, 0) for topic in TOPICS], 30)
+    assert {position.offset for position in positions} == {READ}
     consumer.commit(first, asynchronous=False)
     consumer.close()
 
