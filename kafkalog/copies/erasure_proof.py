@@ -9,16 +9,18 @@ after the end of a log, are searched for the keys themselves.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from kafkalog.copies.record_selection import RecordSelection
 from kafkalog.copies.selected_batches import contiguous_runs
-from kafkalog.decoding.batch_decoder import decode
+from kafkalog.decoding.batch_decoder import RecordViews, decode, find_headers
 from kafkalog.decoding.read_policy import SKIPPING, Bounds
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import LocatedError
@@ -34,6 +36,10 @@ from kafkalog.storage.log_directory import is_partition, list_partitions
 
 SCHEMA: Final = 1
 SEARCH_BYTES: Final = 4 << 20
+MENTIONED_KEYS: Final = 100
+"""Maximum number of keys whose mentions are counted, as each takes a search."""
+
+Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +81,9 @@ class ProofReport:
         Bytes in no valid batch. They were searched for excluded keys as they are: a
         compressed batch that is damaged cannot be searched otherwise.
     mentions : int
-        Occurrences of excluded keys in the values and headers of other records. They
-        are not findings: a short key may occur anywhere.
+        Occurrences of excluded keys in the values and headers of other records, if
+        there are at most 100 keys. They are not findings: a short key may occur
+        anywhere.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -236,11 +243,11 @@ class _Search:
                 offset = int(views.records["offset"][row])
                 first = offset, int(views.rows["position"][batch])
             count += int(found.sum())
-            self._count_mentions(views.data.tobytes(), selection)
+            if 0 < len(selection.excluded_keys) <= MENTIONED_KEYS:
+                self._mentions += count_mentions(
+                    views, ~found, selection.excluded_keys - {b""}
+                )
         return count, first
-
-    def _count_mentions(self, data: bytes, selection: RecordSelection) -> None:
-        self._mentions += sum(map(data.count, selection.excluded_keys - {b""}))
 
     def _search_bytes(
         self, source: OpenedSource, start: int, end: int, selection: RecordSelection
@@ -260,6 +267,45 @@ class _Search:
                     first = at + place if first is None else min(first, at + place)
                     place = data.find(key, place + 1)
         return count, first
+
+
+def count_mentions(
+    views: RecordViews, among: npt.NDArray[np.bool_], keys: frozenset[bytes]
+) -> int:
+    """Count the occurrences of keys in values and headers of some records."""
+    data = views.data.tobytes()
+    places = [
+        (match.start(), len(key))
+        for key in keys
+        for match in re.finditer(re.escape(key), data)
+    ]
+    if not places:
+        return 0
+    starts, lengths = np.array(sorted(places), np.int64).T
+    records = views.records
+    values = records["value_start"][among], records["value_length"][among]
+    count = _count_within(starts, lengths, *values)
+    offsets, headers = find_headers(views)
+    chosen = np.repeat(among, np.diff(offsets))
+    for start, length in (headers[:2], headers[2:]):
+        count += _count_within(starts, lengths, start[chosen], length[chosen])
+    return count
+
+
+def _count_within(
+    starts: Int64s,
+    lengths: Int64s,
+    field_starts: npt.NDArray[np.int32],
+    field_lengths: npt.NDArray[np.int32],
+) -> int:
+    """Return how many places are within one of some fields, which ascend."""
+    if not len(field_starts):
+        return 0
+    present = field_lengths > 0
+    begins, ends = field_starts[present], (field_starts + field_lengths)[present]
+    fields = np.searchsorted(begins, starts, side="right") - 1
+    within = (fields >= 0) & (starts + lengths <= ends[fields])
+    return int(within.sum())
 
 
 def _steps(source: OpenedSource) -> Iterator[Step]:
