@@ -30,7 +30,7 @@ from kafkalog.log.ownership import Name
 from kafkalog.messages.internal_records import INTERNAL_TOPICS
 from kafkalog.query.sources import FILE_ENDINGS
 from kafkalog.segment.file_records import FileRecords, Step
-from kafkalog.storage.file_names import parse_partition_dir
+from kafkalog.storage.file_names import MAX_OFFSET, parse_partition_dir
 from kafkalog.storage.location import OpenedSource, open_source
 from kafkalog.storage.log_directory import is_partition, list_partitions
 
@@ -56,15 +56,15 @@ class Finding:
         The offset of the first of them.
     occurrences : int
         Occurrences of an excluded key in bytes that are in no valid batch.
-    position : int or None
-        The byte where the first occurrence, or the batch of the first record, is.
+    position : int
+        The byte of the first occurrence, or of the batch of the first record.
     """
 
     path: str
     records: int
     first_offset: int | None
     occurrences: int
-    position: int | None
+    position: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -176,34 +176,21 @@ class _Search:
             return
         selection, bounds = self._selection_of(name)
         self._files += 1
-        found = occurrences = 0
-        offset: int | None = None
-        position: int | None = None
         with open_source(path, links=False) as source:
+            file = _FileSearch(source, selection, bounds, name, self._workspace)
+            file.run()
             self._bytes += source.size
-            end = 0
-            for step in _steps(source):
-                first = int(step.rows["position"][0])
-                hits, at = self._search_bytes(source, end, first, selection)
-                occurrences += hits
-                position = at if position is None else position
-                count, place = self._search_records(step, name, selection, bounds)
-                if count and offset is None:
-                    offset, position = place
-                found += count
-                last = step.rows[-1]
-                end = int(last["position"]) + int(last["size_in_bytes"])
-            hits, at = self._search_bytes(source, end, source.size, selection)
-            occurrences += hits
-            position = at if position is None else position
-        if found or occurrences:
+        self._records += file.records
+        self._unreadable += file.unreadable
+        self._mentions += file.mentions
+        if file.found or file.occurrences:
             self._findings.append(
                 Finding(
                     path=str(path.relative_to(self._root)),
-                    records=found,
-                    first_offset=offset,
-                    occurrences=occurrences,
-                    position=position,
+                    records=file.found,
+                    first_offset=file.first_offset,
+                    occurrences=file.occurrences,
+                    position=file.position,
                 )
             )
 
@@ -218,55 +205,79 @@ class _Search:
             mentions=self._mentions,
         )
 
-    def _search_records(
-        self, step: Step, name: Name, selection: RecordSelection, bounds: Bounds
-    ) -> tuple[int, tuple[int, int]]:
-        """Count records that are not selected; return offset and byte of the first."""
+
+@dataclass(slots=True)
+class _FileSearch:
+    """A search of one file: its valid batches, and the bytes between them."""
+
+    source: OpenedSource
+    selection: RecordSelection
+    bounds: Bounds
+    name: Name
+    workspace: Workspace
+    found: int = 0
+    first_offset: int | None = None
+    occurrences: int = 0
+    position: int = MAX_OFFSET
+    records: int = 0
+    unreadable: int = 0
+    mentions: int = 0
+
+    def run(self) -> None:
+        """Search the file."""
+        end = 0
+        for step in _steps(self.source):
+            self._search_bytes(end, int(step.rows["position"][0]))
+            self._search_records(step)
+            end = _end_of(step.rows[-1])
+        self._search_bytes(end, self.source.size)
+
+    def _search_records(self, step: Step) -> None:
         rows = step.rows[~have_flag(step.rows, CONTROL_FLAG)]
-        count, first = 0, (-1, -1)
+        keys = self.selection.excluded_keys - {b""}
         for views in decode(
             step.data,
             step.origin,
             rows,
             bounds=Bounds(),
             limit=MAX_BATCH_BYTES,
-            workspace=self._workspace,
+            workspace=self.workspace,
         ):
             if isinstance(views, LocatedError):
-                self._unreadable += 1
+                damaged = rows[rows["position"] <= views.position][-1]
+                self._search_bytes(int(damaged["position"]), _end_of(damaged))
                 continue
-            self._records += len(views.records)
-            found = ~selection.select(views, bounds, name)
-            if found.any() and not count:
+            self.records += len(views.records)
+            found = ~self.selection.select(views, self.bounds, self.name)
+            self.found += int(found.sum())
+            if found.any() and self.first_offset is None:
                 row = int(found.argmax())
                 batch = int(np.searchsorted(np.cumsum(views.counts), row, "right"))
-                offset = int(views.records["offset"][row])
-                first = offset, int(views.rows["position"][batch])
-            count += int(found.sum())
-            if 0 < len(selection.excluded_keys) <= MENTIONED_KEYS:
-                self._mentions += count_mentions(
-                    views, ~found, selection.excluded_keys - {b""}
-                )
-        return count, first
+                self.first_offset = int(views.records["offset"][row])
+                position = int(views.rows["position"][batch])
+                self.position = min(self.position, position)
+            if 0 < len(keys) <= MENTIONED_KEYS:
+                self.mentions += count_mentions(views, ~found, keys)
 
-    def _search_bytes(
-        self, source: OpenedSource, start: int, end: int, selection: RecordSelection
-    ) -> tuple[int, int | None]:
+    def _search_bytes(self, start: int, end: int) -> None:
         """Count the excluded keys in bytes, a part at a time; parts overlap."""
-        keys = selection.excluded_keys - {b""}
-        self._unreadable += end - start
+        keys = self.selection.excluded_keys - {b""}
+        self.unreadable += end - start
         longest = max(map(len, keys), default=0)
-        count, first = 0, None
         for at in range(start, end if keys else start, SEARCH_BYTES):
             length = min(SEARCH_BYTES + longest - 1, end - at)
-            data = source.read(at, length).tobytes()
+            data = self.source.read(at, length).tobytes()
             for key in keys:
                 place = data.find(key)
                 while 0 <= place < SEARCH_BYTES:
-                    count += 1
-                    first = at + place if first is None else min(first, at + place)
+                    self.occurrences += 1
+                    self.position = min(self.position, at + place)
                     place = data.find(key, place + 1)
-        return count, first
+
+
+def _end_of(row: np.void) -> int:
+    """Return the position after a batch."""
+    return int(row["position"]) + int(row["size_in_bytes"])
 
 
 def count_mentions(

@@ -5,6 +5,7 @@ import shutil
 import pytest
 
 import kafkalog
+from kafkalog.codecs.checksum import crc32c
 from tests import golden_data
 
 CLEAN = golden_data.logs("k431-clean")
@@ -82,6 +83,21 @@ def test_keys_in_bytes_of_no_valid_batch_are_found(damage, logs, tmp_path):
     assert (found.records, found.occurrences) == (0, 2)
     assert found.position == start + record.index(GONE)
     assert report.unreadable_bytes == len(record)
+
+
+def test_a_batch_that_cannot_be_decoded_is_searched_as_bytes(logs, tmp_path):
+    write(tmp_path / "other" / "people-0", [b"ann", GONE, GONE])
+    path = logs / "people-0" / "00000000000000000000.log"
+    batch = bytearray((tmp_path / "other" / "people-0" / path.name).read_bytes())
+    batch[7] = 2  # the base offset follows those in the log
+    batch[61] += 2  # the length of the first record
+    batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4)
+    with path.open("ab") as file:
+        file.write(batch)
+    report = kafkalog.prove(logs, exclude_keys=[GONE])
+    [found] = report.findings
+    assert (found.records, found.occurrences) == (0, 2)
+    assert report.unreadable_bytes == len(batch)
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
