@@ -69,6 +69,7 @@ STAGING: Final = ".kafkalog-restore"
 
 UNLIMITED: Final = {
     "segment.bytes": 2**31 - 1,
+    "internal.segment.bytes": 2**31 - 1,
     "segment.ms": 2**63 - 1,
     "segment.jitter.ms": 0,
     "retention.ms": -1,

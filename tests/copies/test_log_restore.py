@@ -402,6 +402,22 @@ def none_of(records):
     return np.zeros(len(records), np.bool_)
 
 
+def test_segments_of_a_topic_with_a_small_limit_are_copied_whole(tmp_path):
+    """Large steps of a source are appended, whatever its settings are."""
+    logs = shutil.copytree(
+        golden_data.logs("k431-clean") / "__cluster_metadata-0",
+        tmp_path / "logs" / "__cluster_metadata-0",
+    ).parent
+    shutil.copyfile(CLEAN / "meta.properties", logs / "meta.properties")
+    config = kafkalog.LogConfig(segment_bytes=1 << 30, retention_ms=-1)
+    with kafkalog.open(logs / "orders.none-0", "a", config, topic_id=ORDERS_ID) as log:
+        rng = np.random.default_rng(1)
+        values = [rng.bytes(1000) for _ in range(20_000)]
+        log.append_records({"value": values, "key": [b"k"] * len(values)})
+    assert kafkalog.restore(logs, tmp_path / "copy").excluded_records == 0
+    assert logs_in(tmp_path / "copy") == logs_in(logs)
+
+
 def test_a_predicate_has_to_return_bools(tmp_path):
     with pytest.raises(LogArgumentError, match="int64 of shape"):
         kafkalog.restore(CLEAN, tmp_path / "copy", where=lambda records: records.offset)
