@@ -143,11 +143,12 @@ def restore(
         The ids of the topics in the target cluster: a mapping, a CSV or JSON file, the
         output of ``kafka-topics.sh --describe``, or the cluster's metadata.
     leader_epoch : int, optional
-        The leader epoch that all batches get. By default 0 if the copy is for another
-        cluster, whose partitions begin with it; otherwise batches keep theirs.
+        The leader epoch that all batches get. By default 0 for another cluster, that
+        is with `target`, `cluster_id` or `topic_ids`, as its partitions begin with it;
+        otherwise batches keep theirs.
     keep_producers : bool, optional
         Whether the state of producers is kept, so that they continue. By default it is,
-        unless the copy is for another cluster, which gives their ids to others.
+        except for another cluster, which gives their ids to others.
     include, exclude : str or iterable of str
         Names or glob patterns of topics to copy, and not to copy. By default all are
         copied. Internal topics are copied only if a pattern of `include` that begins
