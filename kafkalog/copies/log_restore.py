@@ -1,21 +1,13 @@
 """`restore`: make a log directory for a broker from a backup or another cluster's.
 
-The copy is written next to its destination, and gets its name when it is complete:
-
-    DST.kafkalog-restore/    written, checked and forced to disk
-    DST/                     renamed from it, at the end
-
-So a destination that exists is complete. ``meta.properties``, without which no broker
-starts, is written last.
-
-Batches are appended to the copy as by a follower: offsets and timestamps stay, indexes,
+The copy is written next to its destination, and gets its name when it is complete: see
+`pending_directory`. Batches are appended to the copy as by a follower: offsets and timestamps stay, indexes,
 producer states and transaction indexes are made anew. Segments begin where those of the
 source do. All records of the source count as replicated.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +19,7 @@ from kafkalog.copies.carried_offsets import (
     read_committed_offsets,
 )
 from kafkalog.copies.erasure_proof import ProofReport, search
+from kafkalog.copies.pending_directory import PendingDirectory
 from kafkalog.copies.record_selection import (
     Header,
     Predicate,
@@ -40,7 +33,6 @@ from kafkalog.copies.restore_job import (
     absolute,
     log_directories,
     partition_directory,
-    staging_path,
 )
 from kafkalog.copies.restore_report import (
     RestoreReport,
@@ -265,8 +257,8 @@ def restore(
         reason = f"{CONSUMER_OFFSETS} is copied, and groups are carried over into it"
         raise LogArgumentError(f"{reason}, expected one of both")
     cluster.check_topics([*names, (CONSUMER_OFFSETS, 0)] if carries else names)
-    target_path = local_path(destination).absolute()
-    _check_destination(target_path, found)
+    copy = PendingDirectory(local_path(destination), log_directories(found))
+    copy.check()
     committed = None if groups is None else _committed(found)
     job = RestoreJob(
         logs,
@@ -278,10 +270,10 @@ def restore(
         progress=progress,
     )
     if dry_run:
-        return job.plan(target_path)
-    report = job.write(target_path)
+        return job.plan(copy.target)
+    report = job.write(copy)
     if prove:
-        report = replace(report, proof=_prove(target_path, logs))
+        report = replace(report, proof=_prove(copy.target, logs))
     return report
 
 
@@ -458,29 +450,6 @@ def _chosen_topics(
     for pattern in exclude:
         chosen -= matching_topics(topics, pattern)
     return chosen
-
-
-def _check_destination(path: Path, found: list[PartitionSource]) -> None:
-    """Raise an error unless a copy may be written to a path."""
-    if not path.parent.is_dir():
-        raise FileNotFoundError(2, "No such directory", str(path.parent))
-    if os.path.lexists(path):
-        if path.is_symlink() or not path.is_dir():
-            raise LogStateError(f"not a directory: {path}")
-        if any(path.iterdir()):
-            raise LogStateError(f"directory is not empty: {path}")
-        if path.is_mount():
-            error = LogStateError(f"mount point, expected a directory in it: {path}")
-            error.add_note("A copy gets its name by a rename.")
-            raise error
-    staging = staging_path(path)
-    if os.path.lexists(staging):
-        error = LogStateError(f"copy that is not complete: {staging}")
-        error.add_note("Remove it, unless another process is writing it.")
-        raise error
-    for source in log_directories(found):
-        if path.resolve().is_relative_to(source.resolve()):
-            raise LogStateError(f"destination in a source: {path}")
 
 
 def _committed(found: list[PartitionSource]) -> list[CommittedOffset]:

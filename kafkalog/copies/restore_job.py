@@ -1,7 +1,4 @@
-"""The steps of a restore: a copy in a temporary directory, which is then renamed.
-
-    DST.kafkalog-restore/    written, and forced to disk
-    DST/                     renamed from it, at the end
+"""The steps of a restore.
 
 ``meta.properties``, without which no broker starts, is written last.
 """
@@ -28,6 +25,7 @@ from kafkalog.copies.partition_copy import (
     plan_partition,
     write_partition,
 )
+from kafkalog.copies.pending_directory import PendingDirectory
 from kafkalog.copies.restore_report import (
     RestoredFile,
     RestoredOffset,
@@ -55,7 +53,7 @@ from kafkalog.query.sources import (
     PartitionSource,
 )
 from kafkalog.storage.checkpoint_file import read_if_exists
-from kafkalog.storage.durable_file import DISK, Disk
+from kafkalog.storage.durable_file import DISK
 from kafkalog.storage.file_names import (
     LOCK,
     META_PROPERTIES,
@@ -63,9 +61,6 @@ from kafkalog.storage.file_names import (
     file_name,
 )
 from kafkalog.storage.location import Location, local_path
-
-STAGING: Final = ".kafkalog-restore"
-"""Ending of the name of a copy that is not complete."""
 
 UNLIMITED: Final = {
     "segment.bytes": 2**31 - 1,
@@ -133,32 +128,23 @@ class RestoreJob:
         ]
         return self._report(destination, planned, files, dry_run=True)
 
-    def write(self, destination: Path, disk: Disk = DISK) -> RestoreReport:
+    def write(self, copy: PendingDirectory) -> RestoreReport:
         """Write the copy, and return its report."""
-        staging = staging_path(destination)
-        disk.make_directory(staging)
-        try:
-            planned, offsets = self._write_logs(staging)
+        with copy:
+            planned, offsets = self._write_logs(copy.path)
             identity = self._cluster.identity
             if identity is not None:
                 content = identity.format(datetime.now(UTC))
-                disk.replace(staging / META_PROPERTIES, content)
-            report = self._report(
-                destination, planned, list(_files(staging, planned)), dry_run=False
-            )
+                DISK.replace(copy.path / META_PROPERTIES, content)
+            files = list(_files(copy.path, planned))
+            report = self._report(copy.target, planned, files, dry_run=False)
             if identity is not None:
                 report = replace(report, directory_id=identity.directory_id)
             if self._groups not in (None, "internal"):
                 path = local_path(str(self._groups))
                 as_json = path.suffix == ".json"
-                disk.replace(path, format_reset_file(offsets, as_json=as_json))
-        except BaseException:
-            _remove(staging)
-            raise
-        disk.sync_directory(staging)
-        disk.rename(staging, destination)
-        disk.sync_directory(destination.parent)
-        return report
+                DISK.replace(path, format_reset_file(offsets, as_json=as_json))
+            return report
 
     def _write_logs(self, staging: Path) -> tuple[list[_Planned], list[RestoredOffset]]:
         directories = log_directories([log.source for log in self._logs])
@@ -338,16 +324,6 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _remove(directory: Path) -> None:
-    """Remove a copy that is not complete."""
-    for path in sorted(directory.rglob("*"), reverse=True):
-        if path.is_dir():
-            DISK.remove_directory(path)
-        else:
-            DISK.remove(path)
-    DISK.remove_directory(directory)
-
-
 def partition_directory(source: PartitionSource) -> Location:
     """Return the directory of a partition; raise `NotALogDirectoryError` for a file."""
     if source.directory is None:
@@ -366,8 +342,3 @@ def log_directories(found: list[PartitionSource]) -> list[Path]:
     directories = [absolute(partition_directory(each)) for each in found]
     parents = [each.parent for each in directories if isinstance(each, Path)]
     return list(dict.fromkeys(parents))
-
-
-def staging_path(path: Path) -> Path:
-    """Return the directory in which the copy for a path is written."""
-    return path.with_name(path.name + STAGING)

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import kafkalog
-from kafkalog.copies.restore_job import STAGING
+from kafkalog.copies.pending_directory import INCOMPLETE
 from kafkalog.errors import CorruptRecordError, LogArgumentError, LogStateError
 from kafkalog.formats.properties import MetaProperties
 from kafkalog.storage.checkpoint_file import LOG_STARTS, read_offsets
@@ -695,7 +695,7 @@ def die_at(number, call):
 
 def test_no_interrupted_copy_passes_for_a_whole_one(tmp_path):
     logs, copy = tmp_path / "logs", tmp_path / "copy"
-    staging = copy.with_name(copy.name + STAGING)
+    staging = copy.with_name(copy.name + INCOMPLETE)
     shutil.copytree(CLEAN / "once-0", logs / "once-0")
     shutil.copyfile(CLEAN / "meta.properties", logs / "meta.properties")
     kafkalog.restore(logs, copy)

@@ -1,0 +1,85 @@
+"""`PendingDirectory`: a directory that gets its name once it is complete.
+
+It is written under a temporary name next to its own:
+
+    DST.incomplete/    written, and forced to disk
+    DST/               renamed from it, at the end
+
+So a destination that exists is complete. After an error nothing is left; a process that
+is killed leaves the temporary name.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from shutil import rmtree
+from typing import Final, Self
+
+from kafkalog.errors import LogStateError
+from kafkalog.storage.durable_file import DISK, Disk
+
+INCOMPLETE: Final = ".incomplete"
+"""Suffix of the name of a directory that is being written."""
+
+
+class PendingDirectory:
+    """A directory being written to `path`; a context that renames it to `target`.
+
+    No directory of `sources` may have the target in it.
+    """
+
+    def __init__(
+        self, target: Path, sources: Iterable[Path] = (), disk: Disk = DISK
+    ) -> None:
+        self.target = target.absolute()
+        self.path = self.target.with_name(self.target.name + INCOMPLETE)
+        self.is_discarded = False
+        self._sources = tuple(sources)
+        self._disk = disk
+
+    def check(self) -> None:
+        """Raise an error unless the directory can be written, and renamed then.
+
+        Raises `FileNotFoundError` if the parent of the target is missing, and
+        `LogStateError` if the target exists and is not an empty directory, is in a
+        source, or if an interrupted copy is in the way.
+        """
+        target = self.target
+        if not target.parent.is_dir():
+            raise FileNotFoundError(2, os.strerror(2), str(target.parent))
+        for source in self._sources:
+            if target.resolve().is_relative_to(source.resolve()):
+                raise LogStateError(f"destination in a source: {target}")
+        if os.path.lexists(target):
+            if target.is_symlink() or not target.is_dir():
+                raise LogStateError(f"not a directory: {target}")
+            if any(target.iterdir()):
+                raise LogStateError(f"the directory is not empty: {target}")
+            if target.is_mount():
+                reason = f"mount point, expected a directory in it: {target}"
+                error = LogStateError(reason)
+                error.add_note("A copy gets its name by a rename.")
+                raise error
+        if os.path.lexists(self.path):
+            error = LogStateError(f"copy that is not complete: {self.path}")
+            error.add_note("Remove it, unless another process is writing it.")
+            raise error
+
+    def discard(self) -> None:
+        """Remove the directory at the end, instead of giving it its name."""
+        self.is_discarded = True
+
+    def __enter__(self) -> Self:
+        self.check()
+        self._disk.make_directory(self.path)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None or self.is_discarded:
+            rmtree(self.path)
+            return
+        self._disk.sync_directory(self.path)
+        self._disk.rename(self.path, self.target)
+        self._disk.sync_directory(self.target.parent)
