@@ -8,6 +8,7 @@ from kafkalog.errors import CorruptCheckpointError
 from kafkalog.formats.checkpoint import EpochEntry, parse_epochs
 from kafkalog.log.ownership import Name
 from kafkalog.storage.checkpoint_file import (
+    CLEANED_TO,
     HIGH_WATERMARKS,
     LEADER_EPOCHS,
     LOG_STARTS,
@@ -23,13 +24,15 @@ class KnownOffsets(NamedTuple):
     """The offsets of a log that are known without its batches.
 
     `end` is the greatest offset that its log end offset certainly had, by the
-    checkpoints, the names of producer snapshots and the starts of leader epochs. The
+    checkpoints, the names of producer snapshots and the starts of leader epochs.
+    `cleaned_to` is the offset up to which the log is compacted, 0 if it is not. The
     others are None if they are unknown. A corrupt checkpoint states nothing.
     """
 
     log_start_offset: int | None
     high_watermark: int | None
     end: int
+    cleaned_to: int
     epochs: list[EpochEntry]
 
     @classmethod
@@ -49,7 +52,8 @@ class KnownOffsets(NamedTuple):
             if each.kind == "snapshot" and each.suffix is None
         ]
         end = max((end for end in ends if end is not None), default=0)
-        return cls(start, high_watermark, end, epochs)
+        cleaned_to = read_offsets_or_none(directory.parent, CLEANED_TO).get(name, 0)
+        return cls(start, high_watermark, end, cleaned_to, epochs)
 
 
 def _epochs_of(directory: Location) -> list[EpochEntry]:

@@ -94,6 +94,7 @@ class Replica:
             batches.coverage.reached or 0,
         )
         replica.epochs = replica._confirmed_epochs()
+        replica.missing = replica._with_gaps()
         return replica
 
     @property
@@ -116,6 +117,29 @@ class Replica:
         starts = np.array([entry.start_offset for entry in entries])
         places = np.searchsorted(starts, rows["base_offset"], side="right") - 1
         return entries if (epochs[places] == rows["leader_epoch"]).all() else []
+
+    def _with_gaps(self) -> list[OffsetRange]:
+        """Return the missing offsets, with all gaps that compaction cannot explain.
+
+        Those after the compacted part of the log are not compaction's, even without a
+        damaged byte: the file may have been cut between two batches.
+        """
+        cleaned_to = self.known.cleaned_to
+        found = [
+            OffsetRange(first, min(last, cleaned_to - 1))
+            for first, last in self.missing
+            if first < cleaned_to
+        ]
+        begins = np.append(self.rows["base_offset"], self.end)
+        after = np.append(self.start, self.rows["last_offset"] + 1)
+        after = np.maximum(after, max(self.start, cleaned_to))
+        gaps = np.flatnonzero(begins > after)
+        return found + [
+            OffsetRange(first, last)
+            for first, last in zip(
+                after[gaps].tolist(), (begins[gaps] - 1).tolist(), strict=True
+            )
+        ]
 
     def epoch_at(self, offset: int) -> int | None:
         """Return the leader epoch of an offset; None if it is unknown."""

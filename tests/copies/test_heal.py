@@ -253,3 +253,17 @@ def test_sources_that_are_no_replicas_are_refused(original, tmp_path):
         kafkalog.heal([tmp_path / "none"], tmp_path / "out")
     with pytest.raises(LogStateError, match="inside of a source"):
         kafkalog.heal([a], a / "out")
+
+
+def test_a_gap_that_compaction_does_not_explain_is_no_valid_range(original, tmp_path):
+    a, b = copies_of(original, tmp_path, ("a", "b"))
+    first = segments_of(original)[0]
+    batch = batches_of((original / first).read_bytes())[2]
+    damage(a, first, batch.position + 70)
+    kafkalog.salvage(a, tmp_path / "c")  # which has a gap, and no damaged byte
+    for sources in ([a, tmp_path / "c"], [tmp_path / "c"]):
+        [row] = kafkalog.heal(sources, tmp_path / "out").partitions
+        assert list(row.missing) == [(batch.first, batch.last)]
+        assert not (tmp_path / "out").exists()
+    assert kafkalog.heal([tmp_path / "c", b], tmp_path / "out").ok
+    assert logs_of(tmp_path / "out" / "orders-0") == logs_of(original)
