@@ -13,20 +13,22 @@ by these rules, where "follows" means a higher offset and no lower leader epoch:
        both have. Copies are written once.
     4. One run ends right before the offset at which another begins, no third one ends
        or begins there, and the sequences of a producer continue from one to the other.
+       It must not have written two batches with the same sequence, as a producer does
+       that writes to several partitions.
 
 Everything else is separate, so one partition may become several, and never two one by
 offsets alone.
 
-The headers of all batches are in a temporary file; a number for each batch is in
+The headers of all batches are in a temporary file; three numbers for each batch are in
 memory.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +50,7 @@ MAX_COPIES: Final = 16
 SAME: Final = ("base_offset", "last_offset", "size_in_bytes", "crc", "leader_epoch")
 """Fields that copies of a batch have in common. The CRC covers the others."""
 
+Int64s = npt.NDArray[np.int64]
 UInt64s = npt.NDArray[np.uint64]
 Bools = npt.NDArray[np.bool_]
 
@@ -157,10 +160,12 @@ def follow_within(rows: BatchHeaders) -> Bools:
     return follow
 
 
-def continues(before: BatchHeaders, after: BatchHeaders) -> bool | None:
+def continues(
+    before: BatchHeaders, after: BatchHeaders, several: Collection[int] = ()
+) -> bool | None:
     """Return whether the sequences of producers continue from batches to later ones.
 
-    None if no producer is in both.
+    None if no producer is in both, without those of `several` partitions.
     """
     known = before[(before["producer_id"] >= 0) & (before["base_sequence"] >= 0)]
     new = after[(after["producer_id"] >= 0) & (after["base_sequence"] >= 0)]
@@ -179,19 +184,25 @@ def continues(before: BatchHeaders, after: BatchHeaders) -> bool | None:
             or int(first["base_sequence"]) != expected
         ):
             return False
-        found = True
+        if producer not in several:
+            found = True
     return found
 
 
 def chains_of(headers: HeaderFile, runs: list[Run]) -> list[Chain]:
     """Return the partitions that runs are from, in order of positions."""
-    chains = _join(headers, _without_copies(headers, runs))
+    identity, sequence, producers = _numbers(headers)
+    copies = _copied_batches(identity)
+    several = _producers_of_several(identity, sequence, producers)
+    del identity, sequence, producers
+    chains = _join(headers, _without_copies(headers, runs, copies), several)
     return sorted(chains, key=lambda chain: min(chain.runs))
 
 
-def _without_copies(headers: HeaderFile, runs: list[Run]) -> list[Chain]:
+def _without_copies(
+    headers: HeaderFile, runs: list[Run], copies: dict[int, list[int]]
+) -> list[Chain]:
     """Return chains of which no two have copies of each other's first batch."""
-    copies = _copied_batches(headers)
     starts = [run.first for run in runs]
     chains: list[Chain] = []
     chain_of: dict[int, int] = {}
@@ -216,17 +227,42 @@ def _without_copies(headers: HeaderFile, runs: list[Run]) -> list[Chain]:
     return chains
 
 
-def _copied_batches(headers: HeaderFile) -> dict[int, list[int]]:
-    """Return the first copies of each batch that has any, by number of header."""
-    hashes = np.empty(headers.count, np.uint64)
+def _numbers(headers: HeaderFile) -> tuple[UInt64s, UInt64s, Int64s]:
+    """Return three numbers for each batch: its identity, its sequence, its producer.
+
+    Copies of a batch have the same identity. Batches with the same producer, producer
+    epoch and sequence have the same number of the sequence. The producer is -1 if there
+    is none, or no sequence.
+    """
+    identity = np.empty(headers.count, np.uint64)
+    sequence = np.empty(headers.count, np.uint64)
+    producers = np.empty(headers.count, np.int64)
     at = 0
     for rows in headers.blocks(0, headers.count):
-        hashes[at : at + len(rows)] = _hash(rows)
+        part = slice(at, at + len(rows))
+        identity[part] = _mixed(rows["base_offset"], rows["crc"])
+        epoch_and_sequence = rows["producer_epoch"].astype(np.int64) << 32
+        epoch_and_sequence |= rows["base_sequence"]
+        sequence[part] = _mixed(rows["producer_id"], epoch_and_sequence)
+        has_sequence = rows["base_sequence"] >= 0
+        producers[part] = np.where(has_sequence, rows["producer_id"], -1)
         at += len(rows)
-    order = np.argsort(hashes, kind="stable")
+    return identity, sequence, producers
+
+
+def _mixed(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> UInt64s:
+    """Return a hash of two columns."""
+    mixed = a.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return mixed ^ b.astype(np.uint64) * np.uint64(0xC2B2AE3D27D4EB4F)
+
+
+def _copied_batches(identity: UInt64s) -> dict[int, list[int]]:
+    """Return the first copies of each batch that has any, by number of header."""
+    order = np.argsort(identity, kind="stable")
     copies: dict[int, list[int]] = {}
     group: list[int] = []
-    for place in np.flatnonzero(hashes[order[1:]] == hashes[order[:-1]]).tolist():
+    same = identity[order[1:]] == identity[order[:-1]]
+    for place in np.flatnonzero(same).tolist():
         earlier, later = int(order[place]), int(order[place + 1])
         if earlier not in copies:
             group = copies[earlier] = [earlier]
@@ -236,11 +272,16 @@ def _copied_batches(headers: HeaderFile) -> dict[int, list[int]]:
     return copies
 
 
-def _hash(rows: BatchHeaders) -> UInt64s:
-    """Return a number that copies of a batch have in common."""
-    hashed = rows["base_offset"].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    hashed ^= rows["crc"].astype(np.uint64) * np.uint64(0xC2B2AE3D27D4EB4F)
-    return hashed
+def _producers_of_several(
+    identity: UInt64s, sequence: UInt64s, producers: Int64s
+) -> set[int]:
+    """Return the producers of different batches with the same sequence."""
+    order = np.lexsort((identity, sequence))
+    before, after = order[:-1], order[1:]
+    several = sequence[after] == sequence[before]
+    several &= identity[after] != identity[before]
+    several &= producers[after] >= 0
+    return set(np.unique(producers[after[several]]).tolist())
 
 
 def _merge(headers: HeaderFile, chain: Chain, run: Run, copy: int) -> bool:
@@ -270,8 +311,13 @@ def _merge(headers: HeaderFile, chain: Chain, run: Run, copy: int) -> bool:
     return True
 
 
-def _join(headers: HeaderFile, chains: list[Chain]) -> list[Chain]:
-    """Return the chains, with those joined that certainly continue one another."""
+def _join(
+    headers: HeaderFile, chains: list[Chain], several: Collection[int]
+) -> list[Chain]:
+    """Return the chains, with those joined that certainly continue one another.
+
+    `several` are the producers that write to several partitions.
+    """
     begins, ends = defaultdict[int, list[Chain]](list), defaultdict[int, int](int)
     for chain in chains:
         begins[chain.first_offset].append(chain)
@@ -288,7 +334,7 @@ def _join(headers: HeaderFile, chains: list[Chain]) -> list[Chain]:
         first, end = candidate.runs[0]
         head = headers.read(first, min(first + COMPARED_HEADERS, end))
         if head["leader_epoch"][0] >= tail["leader_epoch"][-1] and continues(
-            tail, head
+            tail, head, several
         ):
             after[id(chain)] = candidate
             later.add(id(candidate))

@@ -72,10 +72,13 @@ def logs_of(directory):
     return {path.name: path.read_bytes() for path in Path(directory).glob("*.log")}
 
 
-def write_log(directory, batches=40, seed=0, producer=7, codec="none", size=2000):
+def write_log(
+    directory, batches=40, seed=0, producer=7, codec="none", size=2000, salt=""
+):
     """Write a log of several segments, with leader epochs, by an idempotent producer.
 
-    Without a `producer` id its batches have none.
+    Without a `producer` id its batches have none. Logs that differ in their `salt` have
+    the same batches, with other values of the same size.
     """
     config = kafkalog.LogConfig(internal_segment_bytes=size, index_interval_bytes=500)
     sequence = 0
@@ -83,7 +86,7 @@ def write_log(directory, batches=40, seed=0, producer=7, codec="none", size=2000
         for number in range(batches):
             count = 1 + (number * 7 + seed) % 5
             values = [
-                f"{seed} {number} {i} ".encode() * (3 + (number + seed) % 4)
+                f"{seed} {number} {i} {salt}".encode() * (3 + (number + seed) % 4)
                 for i in range(count)
             ]
             options = {}

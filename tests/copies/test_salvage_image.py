@@ -79,11 +79,25 @@ def _directory(tmp_path, row):
     return tmp_path / "out" / f"{row.topic}-{row.partition}"
 
 
-@settings(max_examples=30)
-@given(seed=st.integers(0, 2**32), pages=st.integers(1, 4), gone=st.integers(0, 3))
+@pytest.fixture(scope="module")
+def alike(tmp_path_factory):
+    """Return partitions whose batches have the same offsets and sequences."""
+    root = tmp_path_factory.mktemp("alike")
+    found = {}
+    for number in range(4):
+        producer = 7 if number < 2 else None
+        log = write_log(root / str(number) / "t-0", producer=producer, salt=number)
+        found[number] = [path.read_bytes() for path in sorted(log.glob("*.log"))]
+    return found
+
+
+@pytest.mark.parametrize("kind", ["files", "alike"])
+@settings(max_examples=25)
+@given(seed=st.integers(0, 2**32), pages=st.integers(1, 4), gone=st.integers(0, 9))
 def test_all_whole_batches_are_found_and_no_partitions_are_mixed(
-    files, tmp_path_factory, seed, pages, gone
+    kind, files, alike, tmp_path_factory, seed, pages, gone
 ):
+    files = alike if kind == "alike" else files
     tmp_path = tmp_path_factory.mktemp("image")
     rng = random.Random(seed)
     image = bytearray(image_of(files, rng, pages))
