@@ -21,12 +21,12 @@ from typing import Final, Self
 import numpy as np
 
 from kafkalog.config import LogConfig
+from kafkalog.copies.valid_batches import end_of_whole
 from kafkalog.decoding.batch_decoder import decode
 from kafkalog.decoding.read_policy import Bounds
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import (
     CorruptCheckpointError,
-    CorruptRecordError,
     KafkaLogError,
     LocatedError,
     LogStateError,
@@ -129,7 +129,7 @@ class CopyDirectory:
         if _is_valid(identity, MetaProperties.parse):
             copyfile(identity, self.path / META_PROPERTIES)
             DISK.sync_path(self.path / META_PROPERTIES)
-        if bootstrap.exists() and _is_whole(bootstrap):
+        if end_of_whole(LogSegment(bootstrap)) is not None:
             copyfile(bootstrap, self.path / BOOTSTRAP)
             DISK.sync_path(self.path / BOOTSTRAP)
 
@@ -160,17 +160,6 @@ def _is_valid(path: Path, parse: Callable[[bytes], object]) -> bool:
     try:
         return read_if_exists(path, parse) is not None
     except (CorruptCheckpointError, UnsupportedFormatError):
-        return False
-
-
-def _is_whole(path: Path) -> bool:
-    """Return whether a file consists of valid batches."""
-    segment = LogSegment(path)
-    try:
-        with segment.open() as source:
-            records = segment.records(source)
-            return len(list(records)) > 0 and not records.has_tail
-    except (CorruptRecordError, FileNotFoundError):
         return False
 
 
@@ -244,7 +233,7 @@ class CopiedLog:
             if path.name == QUORUM_STATE:
                 is_valid = _is_valid(path, QuorumState.parse)
             elif name is not None and name.kind == "checkpoint" and not name.suffix:
-                is_valid = _is_whole(path)
+                is_valid = end_of_whole(LogSegment(path)) is not None
             else:
                 is_valid = False
             if is_valid:

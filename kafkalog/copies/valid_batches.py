@@ -29,13 +29,14 @@ from kafkalog.segment.entry_search import (
     has_plausible_offsets,
     read_valid_entry,
 )
-from kafkalog.segment.file_records import FileRecords, Skipped, Step
+from kafkalog.segment.file_records import FileRecords, Step
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.byte_source import BLOCK_BYTES, ByteSource
 from kafkalog.storage.file_names import (
     MAX_OFFSET,
     FileKind,
     file_name,
+    parse_file_name,
     parse_file_names,
 )
 from kafkalog.storage.location import Location, entries
@@ -76,7 +77,7 @@ class ValidBatches:
         """
         self.bases = _known_bases(directory)
         known = self.bases[:]
-        segments = list_segments(directory)
+        segments = _live_segments(directory)
         for segment, self._next in zip(segments, [*segments, None][1:], strict=True):
             while known and known[0] < segment.base_offset:
                 self._lose(known.pop(0))
@@ -179,6 +180,46 @@ def _read_index(
     return index if len(index) else None
 
 
+def _live_segments(directory: Location) -> list[LogSegment]:
+    """Return the segments of a log, with a compaction that was interrupted finished.
+
+    As when a broker starts, a ``.swap`` file, which is complete, replaces the segments
+    whose offsets it has. A damaged one does not.
+    """
+    paths = {each.base_offset: each.path for each in list_segments(directory)}
+    for entry in entries(directory):
+        name = parse_file_name(entry.name)
+        if name is None or (name.kind, name.suffix) != ("log", "swap"):
+            continue
+        end = end_of_whole(LogSegment(directory / entry.name, name.base_offset))
+        if end is not None:
+            for base in [base for base in paths if name.base_offset <= base < end]:
+                del paths[base]
+            paths[name.base_offset] = directory / entry.name
+    bases = sorted(paths)
+    ends = [*(base - 1 for base in bases[1:]), MAX_OFFSET][: len(bases)]
+    return [
+        LogSegment(paths[base], base, end)
+        for base, end in zip(bases, ends, strict=True)
+    ]
+
+
+def end_of_whole(segment: LogSegment) -> int | None:
+    """Return the offset after a file's last batch; None unless all bytes are valid."""
+    try:
+        with segment.open() as source:
+            records = segment.records(source)
+            ends = [int(step.rows["last_offset"][-1]) for step in _steps_of(records)]
+    except (LocatedError, FileNotFoundError):
+        return None
+    return None if records.has_tail or not ends else ends[-1] + 1
+
+
+def _steps_of(records: FileRecords) -> Iterator[Step]:
+    """Yield the steps of a file, without what is skipped."""
+    yield from (step for step in records if isinstance(step, Step))
+
+
 def _known_bases(directory: Location) -> list[int]:
     """Return the base offsets of segments, by the names of all of their files."""
     names = parse_file_names(entry.name for entry in entries(directory))
@@ -206,9 +247,7 @@ def _valid_steps(source: ByteSource, limits: Limits) -> Iterator[Step]:
             limits=limits,
             policy=POLICY,
         )
-        for step in records:
-            if not isinstance(step, Skipped):
-                yield step
+        yield from _steps_of(records)
         before = records.before
         if records.end >= source.size:
             return

@@ -252,3 +252,26 @@ def test_a_damaged_leader_epoch_is_restored(
         kafkalog.open(tmp_path / "out/orders-0") as new,
     ):
         assert new.leader_epochs == log.leader_epochs
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2])
+def test_an_interrupted_compaction_is_finished(original, tmp_path, kept):
+    directory = copy_of(original, tmp_path) / "orders-0"
+    first, second, *_ = sorted(directory.glob("*.log"))
+    merged = first.read_bytes() + second.read_bytes()
+    (directory / f"{first.name}.swap").write_bytes(merged)
+    for path in (second, first)[kept:]:
+        path.rename(path.with_name(f"{path.name}.deleted"))
+    report = kafkalog.salvage(directory, tmp_path / "out")
+    assert report.ok
+    expected = logs_of(original) | {first.name: merged}
+    del expected[second.name]
+    assert logs_of(tmp_path / "out" / "orders-0") == expected
+
+
+def test_a_damaged_file_of_a_compaction_replaces_nothing(original, tmp_path):
+    directory = copy_of(original, tmp_path) / "orders-0"
+    first = min(directory.glob("*.log"))
+    (directory / f"{first.name}.swap").write_bytes(first.read_bytes()[:-1])
+    assert kafkalog.salvage(directory, tmp_path / "out").ok
+    assert logs_of(tmp_path / "out" / "orders-0") == logs_of(original)
