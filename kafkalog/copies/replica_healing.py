@@ -171,7 +171,8 @@ def _heal(
     shared = [true.shares(replica) for replica in replicas]
     unreadable = sum(replica.bytes_unreadable for replica in replicas)
     taken, missing = _plan(true, replicas, shared)
-    why = _missing_text(missing) or _conflict(replicas, shared)
+    why = _missing_text(missing) or _epoch_conflict(true, replicas)
+    why = why or _conflict(replicas, shared)
     log: CopiedLog | None = None
     if not why and not copy.is_discarded:
         topic_ids = [topic_id_of(directory) for directory in directories]
@@ -252,6 +253,33 @@ def _missing_text(missing: Sequence[OffsetRange]) -> str:
         return ""
     texts = ", ".join(f"{first} to {last}" for first, last in missing)
     return f"no replica has a valid batch of the true history for offsets {texts}"
+
+
+def _epoch_conflict(true: Replica, replicas: Sequence[Replica]) -> str:
+    """Return where another replica has a batch in another leader epoch, or nothing.
+
+    The epoch checkpoint of the true replica, if no batch contradicts it, decides which
+    one is correct.
+    """
+    if true.epochs:
+        return ""
+    a = true.rows
+    for replica in replicas:
+        b = replica.rows
+        places = np.searchsorted(b["last_offset"], a["last_offset"])
+        same = places < len(b)
+        for field in SAME_BATCH:
+            same[same] = a[field][same] == b[field][places[same]]
+        same[same] = a["leader_epoch"][same] != b["leader_epoch"][places[same]]
+        if same.any():
+            i = int(same.argmax())
+            epochs = a["leader_epoch"][i], b["leader_epoch"][places[i]]
+            return (
+                f"leader epochs {epochs[0]} and {epochs[1]} of the batch at offset "
+                f"{a['base_offset'][i]}, and no valid epoch checkpoint: "
+                f"{true.directory} and {replica.directory}"
+            )
+    return ""
 
 
 def _conflict(replicas: Sequence[Replica], shared: Sequence[Bools]) -> str:

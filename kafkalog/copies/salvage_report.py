@@ -35,7 +35,8 @@ class SalvagedPartition:
         For an image, the ranges of its bytes that the batches are from: the first, and
         that after the last.
     notes : tuple of str
-        Batches that were rejected, and why.
+        Batches that were rejected, and why; leader epochs that were damaged, and those
+        that the batches have now.
     """
 
     topic: str

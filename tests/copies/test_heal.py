@@ -267,3 +267,26 @@ def test_a_gap_that_compaction_does_not_explain_is_no_valid_range(original, tmp_
         assert not (tmp_path / "out").exists()
     assert kafkalog.heal([tmp_path / "c", b], tmp_path / "out").ok
     assert logs_of(tmp_path / "out" / "orders-0") == logs_of(original)
+
+
+def set_epoch(directory, batch, path, epoch):
+    content = bytearray((directory / "orders-0" / path).read_bytes())
+    content[batch.position + 12 : batch.position + 16] = epoch.to_bytes(4, "big")
+    (directory / "orders-0" / path).write_bytes(content)
+
+
+def test_a_damaged_leader_epoch_defines_no_history(original, tmp_path):
+    a, b = copies_of(original, tmp_path, ("a", "b"))
+    last = segments_of(original)[-1]
+    batch = batches_of((original / last).read_bytes())[-1]
+    set_epoch(a, batch, last, 0x4000_0002)
+    first = segments_of(original)[0]
+    damage(b, first, 70)
+    assert kafkalog.heal([a, b], tmp_path / "out").ok
+    assert logs_of(tmp_path / "out" / "orders-0") == logs_of(original)
+    for replica in (a, b):
+        (replica / "orders-0" / EPOCHS).unlink()
+    [row] = kafkalog.heal([a, b], tmp_path / "again").partitions
+    expected = f"leader epochs 1073741826 and 2 of the batch at offset {batch.first}, "
+    assert row.why.startswith(expected)
+    assert not (tmp_path / "again").exists()
