@@ -41,7 +41,10 @@ class OffsetCoverage:
     def reach(self, offset: int) -> None:
         """Continue at `offset`: those before it are missing if bytes are damaged."""
         if self.reached is not None and offset > self.reached and self.is_damaged:
-            self.missing.append(OffsetRange(self.reached, offset - 1))
+            first = self.reached
+            if self.missing and self.missing[-1].last == first - 1:
+                first = self.missing.pop().first
+            self.missing.append(OffsetRange(first, offset - 1))
         if self.reached is None or offset > self.reached:
             self.reached = offset
         self.is_damaged = False
