@@ -8,8 +8,9 @@ searched for.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -17,8 +18,9 @@ from kafkalog.copies.epoch_repair import misfit_epochs, set_epoch
 from kafkalog.copies.known_offsets import KnownOffsets
 from kafkalog.copies.offset_coverage import Int64s, OffsetCoverage
 from kafkalog.decoding.decompression import first_offsets
-from kafkalog.decoding.read_policy import FIRST, ReadPolicy
+from kafkalog.decoding.read_policy import ReadPolicy
 from kafkalog.errors import LocatedError
+from kafkalog.formats.batch_headers import find_crc_mismatches, scan_headers
 from kafkalog.formats.layout import MAX_BATCH_BYTES, NO_LEADER_EPOCH
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
@@ -26,10 +28,9 @@ from kafkalog.log.log_segments import list_segments
 from kafkalog.segment.entry_order import Limits
 from kafkalog.segment.entry_search import (
     find_valid_entry,
-    has_plausible_offsets,
     read_valid_entry,
 )
-from kafkalog.segment.file_records import FileRecords, Step
+from kafkalog.segment.file_records import STEP_BYTES, STEP_ROWS, FileRecords, Step
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.byte_source import BLOCK_BYTES, ByteSource
 from kafkalog.storage.file_names import (
@@ -41,10 +42,11 @@ from kafkalog.storage.file_names import (
 )
 from kafkalog.storage.location import Location, entries
 
-POLICY: Final = ReadPolicy(
-    needs="headers", check_crcs="before", on_corruption="skip", control_records=True
-)
+POLICY: Final = ReadPolicy(needs="headers", check_crcs="before", control_records=True)
 IndexKind = TypeVar("IndexKind", OffsetIndex, TimeIndex)
+
+MAX_EARLIER: Final = 4096
+"""Number of runs before another that are compared with it."""
 
 KINDS_OF_SEGMENTS: Final = ("log", "index", "timeindex", "txnindex")
 
@@ -232,26 +234,81 @@ def _known_bases(directory: Location) -> list[int]:
     )
 
 
+class _Run(NamedTuple):
+    """Adjacent valid batches, with ascending offsets."""
+
+    start: int
+    end: int
+    first_offset: int
+    last_offset: int
+    batches: int
+
+
 def _valid_steps(source: ByteSource, limits: Limits) -> Iterator[Step]:
-    """Yield the valid batches of a source, those after a partial one as well."""
-    position = find_valid_entry(source, 0)
-    before = max(FIRST, limits.least - 1)
-    while position is not None:
-        if not has_plausible_offsets(source, position, before, limits.most):
-            position = find_valid_entry(source, position + 1)
+    """Yield the valid batches of a source, those after damage as well."""
+    end, before = 0, limits.least - 1
+    records = FileRecords(source=source, limits=limits, policy=POLICY)
+    with suppress(LocatedError):
+        for step in _steps_of(records):
+            yield step
+            end = int(step.rows["position"][-1] + step.rows["size_in_bytes"][-1])
+            before = max(before, int(step.rows["last_offset"][-1]))
+    if end == source.size:
+        return
+    for run in _in_order(list(_runs_after(source, end, before, limits.most))):
+        data = source.read(run.start, run.end - run.start)
+        rows, _, _ = scan_headers(data, 0, run.start, run.batches)
+        yield Step(data, run.start, rows)
+
+
+def _runs_after(
+    source: ByteSource, position: int, before: int, most: int
+) -> Iterator[_Run]:
+    """Yield the runs of valid batches from `position` on.
+
+    Their offsets are above `before`, and at most `most`.
+    """
+    found = find_valid_entry(source, position)
+    while found is not None:
+        data = source.read(found, STEP_BYTES)
+        rows, _, _ = scan_headers(data, 0, found, STEP_ROWS)
+        if not len(rows):  # it is larger than a step
+            data = source.read(found, MAX_BATCH_BYTES)
+            rows, _, _ = scan_headers(data, 0, found, 1)
+        last = rows["last_offset"]
+        first = np.where(rows["base_offset"] < 0, last, rows["base_offset"])
+        valid = (first > before) & (last <= most) & (last >= first)
+        valid[1:] &= first[1:] > last[:-1]
+        valid[find_crc_mismatches(data, found, rows)] = False
+        count = len(rows) if valid.all() else int(valid.argmin())
+        if not count:
+            found = find_valid_entry(source, found + 1)
             continue
-        records = FileRecords(
-            source=source,
-            start=position,
-            before=before,
-            limits=limits,
-            policy=POLICY,
-        )
-        yield from _steps_of(records)
-        before = records.before
-        if records.end >= source.size:
-            return
-        position = find_valid_entry(source, records.end + 1)
+        end = int(rows["position"][count - 1] + rows["size_in_bytes"][count - 1])
+        yield _Run(found, end, int(first[0]), int(last[count - 1]), count)
+        found = find_valid_entry(source, end)
+
+
+def _in_order(runs: list[_Run]) -> list[_Run]:
+    """Return the runs with the most batches whose offsets ascend in their order."""
+    first = np.array([run.first_offset for run in runs], np.int64)
+    last = np.array([run.last_offset for run in runs], np.int64)
+    batches = np.array([run.batches for run in runs], np.int64)
+    total = batches.copy()
+    earlier = np.full(len(runs), -1)
+    for i in range(len(runs)):
+        start = max(0, i - MAX_EARLIER)
+        fitting = np.where(last[start:i] < first[i], total[start:i], 0)
+        if fitting.any():
+            # Of equal ones the last, so that adjacent runs stay together.
+            earlier[i] = i - 1 - int(fitting[::-1].argmax())
+            total[i] += total[earlier[i]]
+    chosen: list[_Run] = []
+    at = int(total.argmax()) if len(runs) else -1
+    while at >= 0:
+        chosen.append(runs[at])
+        at = int(earlier[at])
+    return chosen[::-1]
 
 
 def _end_of_bytes(source: ByteSource, start: int) -> int:

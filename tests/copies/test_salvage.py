@@ -275,3 +275,18 @@ def test_a_damaged_file_of_a_compaction_replaces_nothing(original, tmp_path):
     (directory / f"{first.name}.swap").write_bytes(first.read_bytes()[:-1])
     assert kafkalog.salvage(directory, tmp_path / "out").ok
     assert logs_of(tmp_path / "out" / "orders-0") == logs_of(original)
+
+
+def test_a_copy_of_later_batches_hides_no_batch_after_it(original, tmp_path):
+    damaged = copy_of(original, tmp_path) / "orders-0"
+    path = min(damaged.glob("*.log"))
+    content = path.read_bytes()
+    batches = batches_of(content)
+    later = content[batches[-2].position :]
+    at = batches[2].position + 20
+    path.write_bytes(content[:at] + later + content[at + len(later) :])
+    truth = Truth(original, damaged)
+    assert 0 < len(truth.missing)
+    [row] = kafkalog.salvage(damaged.parent, tmp_path / "out").partitions
+    assert list(row.missing) == truth.missing
+    assert logs_of(tmp_path / "out" / "orders-0") == truth.kept
