@@ -111,8 +111,8 @@ def heal(sources: Sequence[AnyPath], dst: str | os.PathLike[str]) -> HealReport:
     ...     with open(f"{root}/b/orders-0/{segment.path.name}", "r+b") as file:
     ...         _ = file.seek(40), file.write(b"?")
     ...     report = kafkalog.heal([f"{root}/a", f"{root}/b"], f"{root}/healed")
-    ...     list(report.partitions[0].sources)
-    [0, 1, 2]
+    >>> report
+    <HealReport: 1 partition healed>
     """
     places = [local_path(source).absolute() for source in sources]
     target = local_path(dst).absolute()
