@@ -1,8 +1,6 @@
 """`CopyDirectory`: a log directory that is written from batches of other logs.
 
-It is written under a temporary name next to its own, ``<name>.incomplete``, and gets
-its own name last, once all of it is on disk. An interrupted copy keeps the temporary
-name; after an error it is removed.
+It gets its name when it is complete: see `pending_directory`.
 
 The batches keep their offsets, leader epochs and timestamps: they are appended as a
 follower appends them, which makes the indexes, the producer snapshots and the epoch
@@ -11,16 +9,16 @@ checkpoint, and the checkpoints of the log directory with its clean shutdown mar
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from shutil import copyfile, rmtree
+from shutil import copyfile
 from typing import Final, Self
 
 import numpy as np
 
 from kafkalog.config import LogConfig
+from kafkalog.copies.pending_directory import PendingDirectory
 from kafkalog.copies.valid_batches import end_of_whole
 from kafkalog.decoding.batch_decoder import decode
 from kafkalog.decoding.read_policy import Bounds
@@ -29,7 +27,6 @@ from kafkalog.errors import (
     CorruptCheckpointError,
     KafkaLogError,
     LocatedError,
-    LogStateError,
     UnsupportedFormatError,
 )
 from kafkalog.formats.batch_headers import BatchHeaders, Bytes
@@ -59,9 +56,6 @@ from kafkalog.verification.sidecar_checks import QUORUM_STATE
 BOOTSTRAP: Final = "bootstrap.checkpoint"
 """The first records of a new cluster's metadata log."""
 
-INCOMPLETE: Final = ".incomplete"
-"""Suffix of the name of a directory that is being written."""
-
 NEVER_MS: Final = 2**63 - 1
 SOURCE_SEGMENTS: Final = LogConfig(segment_bytes=MAX_FILE_BYTES, segment_ms=NEVER_MS)
 """Settings with which segments begin only where those of the source do."""
@@ -70,46 +64,13 @@ NEW_SEGMENTS: Final = LogConfig(segment_ms=NEVER_MS)
 """Settings with which segments begin as in a new log, by their size."""
 
 
-class CopyDirectory:
-    """A log directory being written; a context that gives it its name at the end.
-
-    Raises `FileNotFoundError` if its parent is missing, and `LogStateError` if `target`
-    exists and is not an empty directory, or if an interrupted copy is in the way.
-    """
-
-    def __init__(self, target: Path) -> None:
-        self.target = target.absolute()
-        self.path = self.target.with_name(self.target.name + INCOMPLETE)
-        self.is_discarded = False
+class CopyDirectory(PendingDirectory):
+    """A log directory being written from batches, and renamed at the end."""
 
     def __enter__(self) -> Self:
-        if not self.target.parent.is_dir():
-            raise FileNotFoundError(2, os.strerror(2), str(self.target.parent))
-        if self.target.is_symlink() or (
-            self.target.exists()
-            and not (self.target.is_dir() and not any(self.target.iterdir()))
-        ):
-            raise LogStateError(f"expected an empty or no directory: {self.target}")
-        try:
-            DISK.make_directory(self.path)
-        except FileExistsError:
-            error = LogStateError(f"incomplete copy of an earlier call: {self.path}")
-            error.add_note("Remove it, and call again.")
-            raise error from None
+        super().__enter__()
         DISK.replace(self.path / CLEAN_SHUTDOWN, format_clean_shutdown())
         return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None or self.is_discarded:
-            rmtree(self.path)
-            return
-        DISK.sync_directory(self.path)
-        DISK.rename(self.path, self.target)
-        DISK.sync_directory(self.target.parent)
-
-    def discard(self) -> None:
-        """Remove the directory at the end, instead of giving it its name."""
-        self.is_discarded = True
 
     def open(
         self, name: Name, settings: LogConfig, topic_id: str | None = None

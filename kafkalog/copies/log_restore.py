@@ -1,9 +1,9 @@
 """`restore`: make a log directory for a broker from a backup or another cluster's.
 
 The copy is written next to its destination, and gets its name when it is complete: see
-`pending_directory`. Batches are appended to the copy as by a follower: offsets and timestamps stay, indexes,
-producer states and transaction indexes are made anew. Segments begin where those of the
-source do. All records of the source count as replicated.
+`pending_directory`. Batches are appended to it as by a follower: offsets and timestamps
+stay, indexes, producer states and transaction indexes are made anew. Segments begin
+where those of the source do. All records of the source count as replicated.
 """
 
 from __future__ import annotations

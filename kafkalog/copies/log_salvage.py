@@ -29,7 +29,6 @@ from kafkalog.copies.salvage_report import SalvagedPartition, SalvageReport
 from kafkalog.copies.valid_batches import ValidBatches
 from kafkalog.errors import (
     LogArgumentError,
-    LogStateError,
     NotALogDirectoryError,
 )
 from kafkalog.formats.batch_headers import BatchHeaders, Bytes
@@ -124,10 +123,7 @@ def salvage(
     source, target = local_path(src).absolute(), local_path(dst)
     if not source.exists():
         raise FileNotFoundError(2, os.strerror(2), str(source))
-    target_path = target.absolute()
-    if target_path == source or source in target_path.parents:
-        raise LogStateError(f"destination inside of the source: {target}")
-    with CopyDirectory(target) as copy:
+    with CopyDirectory(target, [source]) as copy:
         if source.is_dir() and not is_partition(source):
             if topic is not None or partition is not None:
                 raise LogArgumentError(

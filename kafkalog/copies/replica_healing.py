@@ -34,7 +34,6 @@ from kafkalog.copies.replica_batches import Bools, Replica, runs_of
 from kafkalog.errors import (
     CorruptRecordError,
     LogArgumentError,
-    LogStateError,
     NotALogDirectoryError,
 )
 from kafkalog.formats.batch_headers import BatchHeaders
@@ -116,12 +115,9 @@ def heal(sources: Sequence[AnyPath], dst: str | os.PathLike[str]) -> HealReport:
     """
     places = [local_path(source).absolute() for source in sources]
     target = local_path(dst).absolute()
-    for place in places:
-        if place == target or place in target.parents:
-            raise LogStateError(f"destination inside of a source: {target}")
     found = _replicas_of(places)
     rows = []
-    with CopyDirectory(target) as copy:
+    with CopyDirectory(target, places) as copy:
         for place in places:
             if not is_partition(place):
                 copy.copy_identity(place)

@@ -59,8 +59,8 @@ def test_a_clear_no_ends_with_1_and_writes_nothing(replicas, tmp_path):
 def test_a_destination_that_is_not_empty_ends_with_4(replicas, tmp_path):
     ran = call("heal", *replicas, "-o", tmp_path)
     assert ran.exit_code == 4
-    assert "destination inside" not in ran.stderr
-    assert "expected an empty or no directory" in ran.stderr
+    assert "destination in a source" not in ran.stderr
+    assert "the directory is not empty" in ran.stderr
 
 
 def test_other_sources_end_with_2_or_3(replicas, tmp_path):

@@ -73,7 +73,7 @@ def test_a_destination_that_is_not_empty_ends_with_4(logs, tmp_path):
     (tmp_path / "out" / "file").touch()
     ran = call("salvage", logs, tmp_path / "out")
     assert (ran.exit_code, ran.stdout) == (4, "")
-    assert "expected an empty or no directory" in ran.stderr
+    assert "the directory is not empty" in ran.stderr
 
 
 def test_other_bytes_end_with_3(tmp_path):

@@ -251,7 +251,7 @@ def test_sources_that_are_no_replicas_are_refused(original, tmp_path):
         kafkalog.heal([a / "orders-0", other], tmp_path / "out")
     with pytest.raises(FileNotFoundError):
         kafkalog.heal([tmp_path / "none"], tmp_path / "out")
-    with pytest.raises(LogStateError, match="inside of a source"):
+    with pytest.raises(LogStateError, match="destination in a source"):
         kafkalog.heal([a], a / "out")
 
 

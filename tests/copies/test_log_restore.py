@@ -633,7 +633,7 @@ def test_a_destination_with_files_is_refused(tmp_path):
     (tmp_path / "copy").mkdir()
     kafkalog.restore(CLEAN, tmp_path / "copy", include="orders.none")
     before = logs_in(tmp_path / "copy")
-    with pytest.raises(LogStateError, match="directory is not empty"):
+    with pytest.raises(LogStateError, match="the directory is not empty"):
         kafkalog.restore(CLEAN, tmp_path / "copy", include="orders.zstd")
     assert logs_in(tmp_path / "copy") == before
     with pytest.raises(FileNotFoundError):

@@ -165,20 +165,23 @@ def test_an_empty_destination_is_used(original, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-@pytest.mark.parametrize("there", ["file", "directory"])
-def test_a_destination_that_is_not_empty_is_refused(original, tmp_path, there):
+@pytest.mark.parametrize(
+    ("there", "message"),
+    [("file", "not a directory"), ("directory", "the directory is not empty")],
+)
+def test_a_destination_that_is_not_empty_is_refused(original, tmp_path, there, message):
     out = tmp_path / "out"
     if there == "file":
         out.touch()
     else:
         (out / "sub").mkdir(parents=True)
-    with pytest.raises(LogStateError, match="expected an empty or no directory"):
+    with pytest.raises(LogStateError, match=message):
         kafkalog.salvage(original, out)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 def test_a_destination_inside_of_the_source_is_refused(original):
-    with pytest.raises(LogStateError, match="inside of the source"):
+    with pytest.raises(LogStateError, match="destination in a source"):
         kafkalog.salvage(original.parent, original.parent / "out")
 
 
@@ -192,7 +195,7 @@ def test_an_interrupted_copy_keeps_another_name(original, tmp_path, monkeypatch)
             kafkalog.salvage(original, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     (tmp_path / "out.incomplete").mkdir(exist_ok=True)
-    with pytest.raises(LogStateError, match="incomplete copy of an earlier call"):
+    with pytest.raises(LogStateError, match="copy that is not complete"):
         kafkalog.salvage(original, tmp_path / "out")
 
 
