@@ -1,56 +1,61 @@
-"""Importing kafkalog, a first count, and the help, in processor time of a process.
+"""Importing kafkalog, a first count, two commands and the help: seconds of a process.
 
-Importing kafkalog after NumPy, and counting the records of a partition, are compared
-with importing NumPy alone, and ``kafkalog --help`` with a process that imports click.
+Each is compared with a process that only imports NumPy, or for ``kafkalog --help``
+click. The difference is the time that kafkalog itself takes.
 """
 
-import resource
 import subprocess
 import sys
 from pathlib import Path
 from statistics import median
+from time import perf_counter
 
 from interleaved import outcome
 
-ROUNDS = 11
+ROUNDS = 21
+LOGS = Path(__file__).parents[1] / "tests/golden/k431-clean/logs"
+NUMPY = ("-c", "import numpy")
+COUNT = f"import numpy, kafkalog; kafkalog.scan('{LOGS / 'orders.zstd-0'}').count()"
+STARTS = {
+    "import": ("-c", "import numpy, kafkalog"),
+    "first count": ("-c", COUNT),
+    "ls": ("-m", "kafkalog", "ls", str(LOGS)),
+    "head": ("-m", "kafkalog", "head", str(LOGS / "orders.zstd-0")),
+}
 
 
-def processor_seconds(*arguments):
-    """Run Python, and return its processor seconds, which other load hardly changes."""
-    begun = resource.getrusage(resource.RUSAGE_CHILDREN)
+def seconds(arguments):
+    """Run Python, and return the seconds that it takes."""
+    begun = perf_counter()
     subprocess.run([sys.executable, *arguments], capture_output=True, check=True)
-    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return ended.ru_utime - begun.ru_utime + ended.ru_stime - begun.ru_stime
+    return perf_counter() - begun
 
 
-def in_turn(ours, theirs):
-    """Run both in turn; return the median times."""
-    taken = [
-        (processor_seconds(*ours), processor_seconds(*theirs)) for _ in range(ROUNDS)
-    ]
-    return tuple(map(median, zip(*taken, strict=True)))
+def compare_starts(benchmark, ours, theirs, peer):
+    """Run both in turn, and note the median times and their difference."""
+    benchmark.pedantic(seconds, (ours,), rounds=1, warmup_rounds=1)
+    taken = [(seconds(ours), seconds(theirs)) for _ in range(ROUNDS)]
+    mine, others = map(median, zip(*taken, strict=True))
+    benchmark.extra_info |= outcome(peer, mine, others)
+    benchmark.extra_info["beyond"] = mine - others
 
 
 def bench_import(benchmark):
-    code = ("-c", "import numpy, kafkalog")
-    benchmark.pedantic(processor_seconds, code, rounds=1)
-    ours, theirs = in_turn(code, ("-c", "import numpy"))
-    benchmark.extra_info |= outcome("numpy", ours, theirs)
-    benchmark.extra_info["beyond_numpy"] = ours - theirs
+    compare_starts(benchmark, STARTS["import"], NUMPY, "numpy")
 
 
 def bench_first_count(benchmark):
-    path = Path(__file__).parents[1] / "tests/golden/k431-clean/logs/orders.zstd-0"
-    count = f"import numpy, kafkalog; kafkalog.scan({str(path)!r}).count()"
-    code = ("-c", count)
-    benchmark.pedantic(processor_seconds, code, rounds=1)
-    ours, theirs = in_turn(code, ("-c", "import numpy"))
-    benchmark.extra_info |= outcome("numpy", ours, theirs)
-    benchmark.extra_info["beyond_numpy"] = ours - theirs
+    compare_starts(benchmark, STARTS["first count"], NUMPY, "numpy")
+
+
+def bench_ls(benchmark):
+    compare_starts(benchmark, STARTS["ls"], NUMPY, "numpy")
+
+
+def bench_head(benchmark):
+    compare_starts(benchmark, STARTS["head"], NUMPY, "numpy")
 
 
 def bench_help(benchmark):
-    code = ("-m", "kafkalog", "--help")
-    benchmark.pedantic(processor_seconds, code, rounds=1)
-    ours, theirs = in_turn(code, ("-c", "import click"))
-    benchmark.extra_info |= outcome("limit", ours, theirs)
+    ours, theirs = ("-m", "kafkalog", "--help"), ("-c", "import click")
+    compare_starts(benchmark, ours, theirs, "limit")
