@@ -44,6 +44,8 @@ def test_without_deltas_jars_the_error_names_the_package(spark, logs, tmp_path):
         in error
     )
     assert not list((tmp_path / "out").glob("_delta_log"))
+    # The job is for a process of its own; here other tests have the session after it.
+    spark.conf.unset("spark.sql.catalog.spark_catalog")
 
 
 def test_a_run_while_another_one_is_writing_is_refused(logs, tmp_path):
