@@ -8,17 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from kafkalog.codecs.html_text import html_table
+from kafkalog.codecs.counted_nouns import counted
+from kafkalog.codecs.html_text import html_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafkalog.log.topic_settings import SettingsSource
-
-SHOWN: Final = 20
-"""Maximum number of rows in a report's HTML."""
 
 
 class RemovalCause(StrEnum):
@@ -184,22 +182,13 @@ class RemovalReport:
     def _repr_html_(self) -> str:
         """Return the first removals as HTML, for notebooks."""
         names = [member.name for member in fields(Removal)]
-        rows = [
-            [str(getattr(removal, name)) for name in names]
-            for removal in self.removals[:SHOWN]
-        ]
-        more = len(self.removals) - len(rows)
-        footer = f"{more:,} more removals." if more else ""
-        return html_table(f"RemovalReport: {self}", names, rows, footer)
+        return html_rows(f"RemovalReport: {self}", names, self.removals, "removal")
 
 
 def _sum_of(removals: Sequence[Removal]) -> str:
     records = sum(removal.records for removal in removals)
     size = sum(removal.bytes for removal in removals)
-    return (
-        f"{records:,} record{'' if records == 1 else 's'}, "
-        f"{size:,} byte{'' if size == 1 else 's'}"
-    )
+    return f"{counted(records, 'record')}, {counted(size, 'byte')}"
 
 
 @dataclass(frozen=True, slots=True)

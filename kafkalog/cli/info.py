@@ -11,6 +11,7 @@ import click
 from kafkalog.cli import command_output, exits, terminal
 from kafkalog.cli.command_options import examples, format_options, sources_argument
 from kafkalog.cli.command_output import TableField
+from kafkalog.codecs.counted_nouns import counted
 
 TIMES: Final = ("first_timestamp", "max_timestamp")
 SEGMENT: Final = (
@@ -78,9 +79,7 @@ def command(paths: tuple[Location, ...], form: str | None, no_color: bool) -> No
             [{"schema": SCHEMA, **described} for described in facts], (), form
         )
     if damaged:
-        raise exits.Damaged(
-            f"corrupt data in {damaged} place{'' if damaged == 1 else 's'}"
-        )
+        raise exits.Damaged(f"corrupt data in {counted(damaged, 'place')}")
 
 
 def _flat(facts: list[command_output.Row]) -> Iterator[command_output.Row]:

@@ -17,6 +17,7 @@ from kafkalog.cli.command_options import (
     sources_argument,
 )
 from kafkalog.cli.command_output import TableField
+from kafkalog.codecs.counted_nouns import counted
 
 TIMES: Final = (
     TableField("first_timestamp", "first time, UTC", terminal.in_seconds),
@@ -128,9 +129,8 @@ def _title(path: Location, rows: Sequence[command_output.Row]) -> str:
     """Return a heading: path, number and size of the rows, kind of shutdown."""
     size = terminal.in_units(sum(row["size_in_bytes"] for row in rows))
     of_partitions = _are_partitions(rows)
-    noun = "partition" if of_partitions else "segment"
-    plural = "" if len(rows) == 1 else "s"
-    title = f"{terminal.escape(str(path))}: {len(rows)} {noun}{plural}, {size}"
+    count = counted(len(rows), "partition" if of_partitions else "segment")
+    title = f"{terminal.escape(str(path))}: {count}, {size}"
     if not of_partitions:
         return title
     return f"{title}, {'' if rows[0]['clean_shutdown'] else 'not '}shut down cleanly"

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
+
+from kafkalog.codecs.counted_nouns import counted
+
+SHOWN: Final = 20
+"""The default number of rows."""
 
 
 def html_table(
@@ -27,6 +33,28 @@ def html_table(
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     )
     return table + (f"<p>{_escaped(footer)}</p>" if footer else "")
+
+
+def html_rows(
+    title: str,
+    names: Sequence[str],
+    rows: Sequence[object],
+    noun: str,
+    notes: Sequence[str] = (),
+    shown: int = SHOWN,
+) -> str:
+    """Return attributes of the first rows as a table, and how many more rows there are.
+
+    >>> html_rows("Bits", ("real", "imag"), [1, 1j], "number", shown=1)[-21:]
+    '<p>1 more number.</p>'
+    """
+    cells = [[_cell(getattr(row, name)) for name in names] for row in rows[:shown]]
+    more = [f"{counted(len(rows) - shown, f'more {noun}')}."] * (len(rows) > shown)
+    return html_table(title, names, cells, " ".join([*notes, *more]))
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else str(value)
 
 
 def _escaped(value: object) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from kafkalog.codecs.counted_nouns import counted
+from kafkalog.codecs.html_text import html_rows
 from kafkalog.copies.offset_coverage import OffsetRange
 from kafkalog.copies.salvage_report import SCHEMA
 
@@ -144,12 +146,16 @@ class HealReport:
         return arrow.Table.from_pylist(rows, schema)
 
     def __str__(self) -> str:
-        count = len(self.partitions)
-        noun = "partition" if count == 1 else "partitions"
+        count = counted(len(self.partitions), "partition")
         refused = sum(not row.ok for row in self.partitions)
         if refused:
-            return f"{count:,} {noun}, {refused:,} cannot be healed: nothing written"
-        return f"{count:,} {noun} healed"
+            return f"{count}, {refused:,} cannot be healed: nothing written"
+        return f"{count} healed"
 
     def __repr__(self) -> str:
         return f"<HealReport: {self}>"
+
+    def _repr_html_(self) -> str:
+        """Return the first partitions as HTML, for notebooks."""
+        names = [member.name for member in fields(HealedPartition)]
+        return html_rows(f"HealReport: {self}", names, self.partitions, "partition")

@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from kafkalog.codecs.html_text import html_table
+from kafkalog.codecs.html_text import html_rows
 from kafkalog.copies.erasure_proof import ProofReport
 from kafkalog.query.partition_reader import ScanProblem
 
 SCHEMA: Final = 1
 """Version of the JSON form."""
-
-SHOWN: Final = 20
-"""Maximum number of rows in a report's HTML."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +189,6 @@ class RestoreReport:
 
     def _repr_html_(self) -> str:
         """Return HTML for notebooks: a table of the partitions."""
-        rows = [asdict(partition) for partition in self.partitions[:SHOWN]]
-        columns = list(RestoredPartition.__dataclass_fields__)
-        values = [[row[name] for name in columns] for row in rows]
-        return html_table(str(self), columns, values)
+        names = list(RestoredPartition.__dataclass_fields__)
+        title = f"RestoreReport: {self}"
+        return html_rows(title, names, self.partitions, "partition")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
+from kafkalog.codecs.counted_nouns import counted
+from kafkalog.codecs.html_text import html_rows
 from kafkalog.copies.offset_coverage import OffsetRange
 
 if TYPE_CHECKING:
@@ -154,17 +156,21 @@ class SalvageReport:
         )
 
     def __str__(self) -> str:
-        count = len(self.partitions)
-        noun = "partition" if count == 1 else "partitions"
-        records = sum(row.records for row in self.partitions)
+        count = counted(len(self.partitions), "partition")
+        records = counted(sum(row.records for row in self.partitions), "record")
         lost = sum(
             found.last - found.first + 1
             for row in self.partitions
             for found in row.missing
         )
-        offsets = "offset" if lost == 1 else "offsets"
-        state = f"{lost:,} {offsets} missing" if lost else "nothing missing"
-        return f"{count:,} {noun}, {records:,} records, {state}"
+        state = f"{counted(lost, 'offset')} missing" if lost else "nothing missing"
+        return f"{count}, {records}, {state}"
 
     def __repr__(self) -> str:
         return f"<SalvageReport: {self}>"
+
+    def _repr_html_(self) -> str:
+        """Return the first partitions as HTML, for notebooks."""
+        names = [member.name for member in fields(SalvagedPartition)]
+        title = f"SalvageReport: {self}"
+        return html_rows(title, names, self.partitions, "partition")

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.codecs.bytes_text import bytes_as_data
+from kafkalog.codecs.counted_nouns import counted
 from kafkalog.codecs.html_text import html_table
 from kafkalog.decoding.read_policy import FIRST
 from kafkalog.export.arrow import TYPES, bytes_array
@@ -192,12 +193,10 @@ class StatsReport:
         write_plot(self, path)
 
     def __repr__(self) -> str:
-        count = len(self._rows)
-        groups = f"{count} group{'' if count == 1 else 's'} by {', '.join(self.by)}"
-        records = self.total["records"]
-        noun = "record" if records == 1 else "records"
-        size = self.total["bytes"]
-        return f"<StatsReport: {groups}: {records} {noun}, {size} bytes>"
+        groups = f"{counted(len(self._rows), 'group')} by {', '.join(self.by)}"
+        records = counted(self.total["records"], "record")
+        size = counted(self.total["bytes"], "byte")
+        return f"<StatsReport: {groups}: {records}, {size}>"
 
     def _repr_html_(self) -> str:
         """Return the first groups as HTML, for notebooks."""

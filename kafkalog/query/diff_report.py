@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from kafkalog.codecs.html_text import html_table
+from kafkalog.codecs.counted_nouns import counted
+from kafkalog.codecs.html_text import html_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-SHOWN: Final = 20
-"""Maximum number of rows in a report's HTML."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +118,9 @@ class DiffReport:
         return arrow.Table.from_pylist(rows, schema)
 
     def __str__(self) -> str:
-        count = len(self.partitions)
         different = sum(not row.equal for row in self.partitions)
-        noun = "partition" if count == 1 else "partitions"
-        return f"{count:,} {noun}, {different:,} of them different"
+        count = counted(len(self.partitions), "partition")
+        return f"{count}, {different:,} of them different"
 
     def __repr__(self) -> str:
         return f"<DiffReport: {self}>"
@@ -131,12 +128,7 @@ class DiffReport:
     def _repr_html_(self) -> str:
         """Return the first rows as HTML, those that differ before others."""
         ordered = sorted(self.partitions, key=lambda row: row.equal)
-        rows = [
-            [str(getattr(row, name)) for name in _names()] for row in ordered[:SHOWN]
-        ]
-        more = len(ordered) - len(rows)
-        footer = f"{more:,} more partitions." if more else ""
-        return html_table(f"DiffReport: {self}", _names(), rows, footer)
+        return html_rows(f"DiffReport: {self}", _names(), ordered, "partition")
 
 
 def _names() -> list[str]:

@@ -24,6 +24,7 @@ from typing import (
 
 import numpy as np
 
+from kafkalog.codecs.counted_nouns import counted
 from kafkalog.codecs.html_text import html_table
 from kafkalog.decoding.read_policy import (
     FIRST,
@@ -280,9 +281,8 @@ class Scan:
     condition: BatchCondition = ANYTHING
 
     def __repr__(self) -> str:
-        number = len(self.sources)
-        noun = "source" if number == 1 else "sources"
-        return f"<Scan of {number} {noun}: {', '.join(self.columns)}>"
+        sources = counted(len(self.sources), "source")
+        return f"<Scan of {sources}: {', '.join(self.columns)}>"
 
     def _repr_html_(self) -> str:
         """Return sources, bounds and columns as HTML, for notebooks."""

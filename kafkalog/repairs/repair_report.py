@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalog.codecs.html_text import html_table
+from kafkalog.codecs.counted_nouns import counted
+from kafkalog.codecs.html_text import html_rows
 from kafkalog.verification.verification_report import Problem
 
 if TYPE_CHECKING:
@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = 1
 """Version of the JSON form."""
-
-SHOWN: Final = 20
-"""Maximum number of rows in a report's HTML."""
 
 
 class RepairKind(StrEnum):
@@ -209,15 +206,15 @@ class RepairReport:
         done = "undone" if self.undone else "made" if self.applied else "planned"
         losing = sum(action.needs_data_loss for action in self.actions)
         only = f", {losing:,} of them only if data may be lost" if losing else ""
-        number = _number(len(kinds), "change")
+        number = counted(len(kinds), "change")
         parts = [f"{number} {done}{only}: {counts}"] if kinds else []
         if self.records_lost and not self.undone:
-            parts.append(f"{_number(self.records_lost, 'record')} lost")
+            parts.append(f"{counted(self.records_lost, 'record')} lost")
         if self.skipped:
-            count = _number(len(self.skipped), "change")
+            count = counted(len(self.skipped), "change")
             parts.append(f"{count} not made, as data would be lost")
         if self.unrepaired:
-            parts.append(f"{_number(len(self.unrepaired), 'error')} without a repair")
+            parts.append(f"{counted(len(self.unrepaired), 'error')} without a repair")
         return "; ".join(parts) or "nothing to repair"
 
     def __repr__(self) -> str:
@@ -226,16 +223,4 @@ class RepairReport:
     def _repr_html_(self) -> str:
         """Return the first actions as HTML, for notebooks."""
         names = ("path", "action", "position", "records_lost", "reason")
-        shown: Sequence[RepairAction] = self.actions[:SHOWN]
-        rows = [[_cell(getattr(each, name)) for name in names] for each in shown]
-        more = len(self.actions) - len(rows)
-        footer = f"{more:,} more changes." if more else ""
-        return html_table(f"RepairReport: {self}", list(names), rows, footer)
-
-
-def _cell(value: object) -> str:
-    return "" if value is None else str(value)
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+        return html_rows(f"RepairReport: {self}", names, self.actions, "change")

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalog.codecs.html_text import html_table
+from kafkalog.codecs.counted_nouns import counted
+from kafkalog.codecs.html_text import html_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 SCHEMA: Final = 1
 """Version of the JSON form."""
-
-SHOWN: Final = 20
-"""Maximum number of rows in a report's HTML."""
 
 HTML_FIELDS: Final = (
     "topic",
@@ -351,8 +348,8 @@ class StartReport:
         read = sum(each.bytes_to_read for each in self.partitions)
         lost = sum(each.records_lost for each in self.partitions)
         parts = [
-            f"{_number(len(states), 'partition')}{f': {counts}' if counts else ''}",
-            f"{_number(read, 'byte')} to read, {_number(lost, 'record')} lost",
+            f"{counted(len(states), 'partition')}{f': {counts}' if counts else ''}",
+            f"{counted(read, 'byte')} to read, {counted(lost, 'record')} lost",
         ]
         if self.stops:
             parts.append("the broker does not start")
@@ -363,15 +360,5 @@ class StartReport:
 
     def _repr_html_(self) -> str:
         """Return the first partitions as HTML, for notebooks."""
-        shown: Sequence[PartitionStart] = self.partitions[:SHOWN]
-        rows = [[str(getattr(each, name)) for name in HTML_FIELDS] for each in shown]
-        more = len(self.partitions) - len(rows)
-        footers = list(self.stops)
-        if more:
-            footers.append(f"{more:,} more partitions.")
         title = f"StartReport: {self}"
-        return html_table(title, list(HTML_FIELDS), rows, " ".join(footers))
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+        return html_rows(title, HTML_FIELDS, self.partitions, "partition", self.stops)

@@ -22,6 +22,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kafkalog import _speedups
+from kafkalog.codecs.counted_nouns import counted
 from kafkalog.config import LogConfig
 from kafkalog.errors import CorruptIndexError, CorruptRecordError, KafkaLogError
 from kafkalog.formats.batch_headers import (
@@ -129,9 +130,9 @@ def describe_loss(
     """Add to a problem the loss of the records from `first` to before `end`."""
     if not records:
         return problem
-    lost = f"offsets {first} to {end - 1}, {_number(records, 'readable record')}"
+    lost = f"offsets {first} to {end - 1}, {counted(records, 'readable record')}"
     if segments:
-        lost += f", and {_number(segments, 'whole segment')} after this one"
+        lost += f", and {counted(segments, 'whole segment')} after this one"
     if problem.recovery == Recovery.OVERWRITE:
         text = f"{OVERWRITES} {first} and overwrites {lost}{remedy}"
     else:
@@ -147,10 +148,6 @@ def describe_loss(
         lost_records=records,
         lost_segments=segments,
     )
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 TRUNCATING: Final = frozenset(

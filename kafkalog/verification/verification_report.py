@@ -12,16 +12,14 @@ from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalog.codecs.html_text import html_table
+from kafkalog.codecs.counted_nouns import counted
+from kafkalog.codecs.html_text import html_rows
 from kafkalog.errors import LocatedError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 SCHEMA: Final = 1
-SHOWN: Final = 10
-"""Maximum number of problems in a report's HTML."""
-
 _NUMBERS: Final = re.compile(r"(\d+)")
 _TEXTS: Final = ("path", "cause", "severity", "message", "recovery")
 
@@ -286,19 +284,14 @@ class Report:
         return arrow.Table.from_pylist(rows, arrow.schema(columns))
 
     def __str__(self) -> str:
-        counts = (
-            (self.files, "file", "files"),
-            (self.bytes, "byte", "bytes"),
-            (self.batches, "batch", "batches"),
-            (self.records, "record", "records"),
-            (self.errors, "error", "errors"),
-            (self.warnings, "warning", "warnings"),
+        read = (
+            counted(self.files, "file"),
+            counted(self.bytes, "byte"),
+            counted(self.batches, "batch", "batches"),
+            counted(self.records, "record"),
         )
-        parts = [
-            f"{count:,} {singular if count == 1 else plural}"
-            for count, singular, plural in counts
-        ]
-        return f"{', '.join(parts[:4])}: {', '.join(parts[4:])}"
+        found = counted(self.errors, "error"), counted(self.warnings, "warning")
+        return f"{', '.join(read)}: {', '.join(found)}"
 
     def __repr__(self) -> str:
         return f"<Report: {self}>"
@@ -308,17 +301,7 @@ class Report:
         if not self.problems:
             return f"<p>Report: {self}</p>"
         shown = ("severity", "cause", "path", "position", "offset", "message")
-        rows = [
-            [_cell(getattr(problem, name)) for name in shown]
-            for problem in self.problems[:SHOWN]
-        ]
-        more = len(self.problems) - len(rows)
-        footer = f"{more:,} more problems." if more else ""
-        return html_table(f"Report: {self}", shown, rows, footer)
-
-
-def _cell(value: object) -> str:
-    return "" if value is None else str(value)
+        return html_rows(f"Report: {self}", shown, self.problems, "problem")
 
 
 @dataclass(slots=True)

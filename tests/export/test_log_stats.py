@@ -510,7 +510,7 @@ def test_a_picture_of_hours_leaves_out_times_that_cannot_be_drawn(tmp_path):
 
 def test_the_report_has_a_text_and_html_form():
     report = kafkalog.stats(CLEAN)
-    assert repr(report).startswith("<StatsReport: 25 groups by topic: 3291 records, ")
+    assert repr(report).startswith("<StatsReport: 25 groups by topic: 3,291 records, ")
     assert "<td>orders.zstd</td>" in report._repr_html_()
     assert "5 more groups" in report._repr_html_()
 
