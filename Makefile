@@ -173,7 +173,7 @@ test-suite: .venv/compiled
 	$(BIN)/python -m pytest -q -n $(JOBS) $(SUITE)
 
 test-slow: .venv/compiled
-	$(BIN)/python -m pytest -q -n $(JOBS) -m "slow and not spark" tests --ignore tests/interop
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "slow and not spark" tests --ignore tests/interop
 
 # A session is a Java machine of its own, so a file's tests stay together.
 test-spark: .venv/compiled
@@ -228,10 +228,11 @@ test-debug: debug
 lint: .venv/compiled
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy
 	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint kafkalog
 	$(BIN)/codespell
+	$(BIN)/mypy & checking=$$!
 	$(MAKE) debug
+	wait $$checking
 
 build: build/packages
 	$(BIN)/python -m pytest -q -n $(JOBS) tests/packaging

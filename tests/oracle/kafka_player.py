@@ -1,5 +1,6 @@
 """Run the player over Kafka's engine; Maven builds it in ``build/oracle``."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -16,6 +17,13 @@ def kafka(*arguments):
     if lacks := [tool for tool in ("java", "mvn") if shutil.which(tool) is None]:
         pytest.fail(f"Kafka's own player cannot be built: {lacks}", pytrace=False)
     BUILD.mkdir(parents=True, exist_ok=True)
-    command = ["sh", str(HERE / "player" / "run.sh"), *map(str, arguments)]
     environment = os.environ | {"BUILD": str(BUILD)}
-    subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
+
+    def run(*given):
+        command = ["sh", str(HERE / "player" / "run.sh"), *map(str, given)]
+        subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
+
+    with (BUILD / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # other processes of pytest wait
+        run("build")
+    run(*arguments)
