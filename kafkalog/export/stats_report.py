@@ -183,10 +183,12 @@ class StatsReport:
 
         Examples
         --------
+        >>> import tempfile
         >>> import kafkalog
         >>> batch = kafkalog.RecordBatchBuilder()
         >>> batch.append(b"k", b"v", timestamp=1700000000000)
-        >>> kafkalog.stats(batch.build()).plot("topics.svg")  # doctest: +SKIP
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     kafkalog.stats(batch.build()).plot(f"{root}/topics.svg")
         """
         from kafkalog.export.stats_plot import write_plot
 
