@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,9 @@ from kafkalog.segment.file_records import FileRecords, Step
 from kafkalog.storage.file_names import MAX_OFFSET, parse_partition_dir
 from kafkalog.storage.location import OpenedSource, open_source
 from kafkalog.storage.log_directory import is_partition, list_partitions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 SCHEMA: Final = 1
 SEARCH_BYTES: Final = 4 << 20
@@ -120,6 +123,29 @@ class ProofReport:
             "unreadable_bytes": self.unreadable_bytes,
             "mentions": self.mentions,
         }
+
+    def to_arrow(self) -> pa.Table:
+        """Return the findings as a table, one row each.
+
+        Returns
+        -------
+        pyarrow.Table
+            A column for each attribute of `Finding`, in their order.
+
+        Raises
+        ------
+        MissingDependencyError
+            If pyarrow is not installed.
+
+        Examples
+        --------
+        >>> ProofReport().to_arrow().column_names[:2]
+        ['path', 'records']
+        """
+        from kafkalog.export.report_table import report_table
+
+        rows = [asdict(row) for row in self.findings]
+        return report_table(rows, Finding.__dataclass_fields__, {"path": "string"})
 
     def __str__(self) -> str:
         found = sum(finding.records for finding in self.findings)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalog.codecs.html_text import html_rows
 from kafkalog.copies.erasure_proof import ProofReport
 from kafkalog.query.partition_reader import ScanProblem
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 SCHEMA: Final = 1
 """Version of the JSON form."""
+
+_TYPES: Final = {"topic": "string", "topic_id": "string", "partition": "int32"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +179,29 @@ class RestoreReport:
             ],
             "proof": None if self.proof is None else self.proof.as_dict(),
         }
+
+    def to_arrow(self) -> pa.Table:
+        """Return the partitions as a table, one row each.
+
+        Returns
+        -------
+        pyarrow.Table
+            A column for each attribute of `RestoredPartition`, in their order.
+
+        Raises
+        ------
+        MissingDependencyError
+            If pyarrow is not installed.
+
+        Examples
+        --------
+        >>> RestoreReport(destination="copy").to_arrow().column_names[:2]
+        ['topic', 'partition']
+        """
+        from kafkalog.export.report_table import report_table
+
+        rows = [asdict(row) for row in self.partitions]
+        return report_table(rows, RestoredPartition.__dataclass_fields__, _TYPES)
 
     def __str__(self) -> str:
         verb = "would be copied" if self.dry_run else "copied"

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalog.codecs.counted_nouns import counted
 from kafkalog.codecs.html_text import html_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+TYPES: Final = {
+    "topic": "string",
+    "partition": "int32",
+    "equal": "bool",
+    "leader_epoch": "int32",
+    "why": "string",
+}
+"""The types of columns that are not int64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,21 +110,9 @@ class DiffReport:
         >>> DiffReport(()).to_arrow().column_names[:3]
         ['topic', 'partition', 'equal']
         """
-        from kafkalog.export.optional_packages import require
+        from kafkalog.export.report_table import report_table
 
-        arrow = require("pyarrow", "arrow")
-        types = {
-            "topic": arrow.string(),
-            "partition": arrow.int32(),
-            "equal": arrow.bool_(),
-            "leader_epoch": arrow.int32(),
-            "why": arrow.string(),
-        }
-        schema = arrow.schema(
-            [(name, types.get(name, arrow.int64())) for name in _names()]
-        )
-        rows = [row.as_dict() for row in self.partitions]
-        return arrow.Table.from_pylist(rows, schema)
+        return report_table((row.as_dict() for row in self.partitions), _names(), TYPES)
 
     def __str__(self) -> str:
         different = sum(not row.equal for row in self.partitions)

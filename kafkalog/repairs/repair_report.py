@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
@@ -178,25 +178,15 @@ class RepairReport:
         >>> RepairReport().to_arrow().column_names[:4]
         ['path', 'action', 'position', 'reason']
         """
-        from kafkalog.export.optional_packages import require
+        from kafkalog.export.report_table import report_table
 
-        arrow = require("pyarrow", "arrow")
         types = {
-            "path": arrow.string(),
-            "action": arrow.string(),
-            "reason": arrow.string(),
-            "topic": arrow.string(),
-            "partition": arrow.int32(),
-            "needs_data_loss": arrow.bool_(),
+            **dict.fromkeys(("path", "action", "reason", "topic"), "string"),
+            "partition": "int32",
+            "needs_data_loss": "bool",
         }
-        schema = arrow.schema(
-            [
-                (member.name, types.get(member.name, arrow.int64()))
-                for member in fields(RepairAction)
-            ]
-        )
         rows = [action.as_dict() for action in self.actions]
-        return arrow.Table.from_pylist(rows, schema)
+        return report_table(rows, RepairAction.__dataclass_fields__, types)
 
     def __str__(self) -> str:
         kinds = [action.action for action in self.actions]
