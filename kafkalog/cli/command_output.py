@@ -281,6 +281,12 @@ def _print_json(blocks: Iterable[list[str]], form: str) -> None:
         emit("]\n" if before == BETWEEN else "[]\n")
 
 
+def print_object(value: Row) -> None:
+    """Print one JSON object on a line."""
+    text = json.dumps(value, ensure_ascii=False)
+    emit(f"{terminal.escape_json(text) if sys.stdout.isatty() else text}\n")
+
+
 def emit(text: str) -> None:
     """Write text to standard output, as UTF-8 in any locale."""
     sys.stdout.flush()

@@ -15,7 +15,7 @@ from kafkalog.cli.command_options import (
     selection_options,
 )
 from kafkalog.cli.command_output import TableField
-from kafkalog.cli.exits import Refused
+from kafkalog.cli.exits import refusals
 
 FIELDS: Final = (
     TableField("topic", "topic"),
@@ -78,13 +78,12 @@ def command(
     place does not have compact in cleanup.policy.
     """
     from kafkalog.cleaner.offline_compaction import compact
-    from kafkalog.errors import LogLockedError, LogStateError
 
     if output is not None and in_place:
         raise click.UsageError("--output and --in-place exclude each other")
     rows = []
     for path in paths:
-        try:
+        with refusals():
             reports = compact(
                 path,
                 output=output,
@@ -93,10 +92,6 @@ def command(
                 topics=topics,
                 partitions=partitions,
             )
-        except LogLockedError:
-            raise
-        except LogStateError as error:
-            raise Refused(str(error)) from error
         rows += [report.as_dict() for report in reports]
     form = command_output.chosen_format(form)
     command_output.print_rows(rows, FIELDS, form, no_color=no_color)

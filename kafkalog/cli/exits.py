@@ -63,6 +63,22 @@ CODES: Final[tuple[tuple[type[BaseException], Exit], ...]] = (
 """The first that matches counts."""
 
 
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Report a state that does not allow a request as its refusal.
+
+    A log directory that is locked stays the error that it is.
+    """
+    from kafkalog.errors import LogLockedError, LogStateError
+
+    try:
+        yield
+    except LogLockedError:
+        raise
+    except LogStateError as error:
+        raise Refused(str(error)) from error
+
+
 def code_of(error: BaseException) -> Exit | None:
     """Return the exit code of an error; None for an error that is a bug in kafkalog.
 

@@ -9,7 +9,7 @@ import click
 
 from kafkalog.cli.command_options import LocalPath, examples, format_options
 from kafkalog.cli.command_output import TableField
-from kafkalog.cli.exits import Exit, Refused
+from kafkalog.cli.exits import Exit, refusals
 from kafkalog.cli.salvage import show, spell_ranges
 
 FIELDS: Final = (
@@ -71,16 +71,13 @@ def command(
     replica of each range.
     """
     from kafkalog.copies.replica_healing import heal
-    from kafkalog.errors import LogArgumentError, LogLockedError, LogStateError
+    from kafkalog.errors import LogArgumentError
 
-    try:
-        report = heal(sources, target)
-    except LogArgumentError as error:
-        raise click.UsageError(str(error)) from None
-    except LogLockedError:
-        raise
-    except LogStateError as error:
-        raise Refused(str(error)) from error
+    with refusals():
+        try:
+            report = heal(sources, target)
+        except LogArgumentError as error:
+            raise click.UsageError(str(error)) from None
     show(report.as_dict(), FIELDS, str(report), form, no_color=no_color)
     if not report.ok:
         click.get_current_context().exit(Exit.DAMAGE)

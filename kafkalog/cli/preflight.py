@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -126,9 +124,7 @@ def command(
 def _show(report: StartReport, form: str, *, no_color: bool) -> None:
     """Print the partitions: as JSON with the rest, or as rows and a summary."""
     if form == "json":
-        text = json.dumps(report.as_dict(), ensure_ascii=False)
-        on_terminal = sys.stdout.isatty()
-        command_output.emit(f"{terminal.escape_json(text) if on_terminal else text}\n")
+        command_output.print_object(report.as_dict())
         return
     if report.partitions or form != "table":
         rows = (partition.as_dict() for partition in report.partitions)

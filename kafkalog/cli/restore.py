@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import runpy
-import sys
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -26,7 +24,7 @@ from kafkalog.cli.command_options import (
     refuse_url,
 )
 from kafkalog.cli.command_output import TableField
-from kafkalog.cli.exits import Exit, Refused
+from kafkalog.cli.exits import Exit, refusals
 from kafkalog.cli.terminal import progress_bar
 
 if TYPE_CHECKING:
@@ -305,25 +303,19 @@ def command(
     if len(paths) < 2:
         raise click.UsageError("expected SRC and DST, or --prove with one directory")
     from kafkalog.copies.log_restore import restore
-    from kafkalog.errors import LogLockedError, LogStateError
 
     *sources, destination = paths
     refuse_url(str(destination))
-    with progress_bar(Path(str(destination)).name, quiet=quiet) as progress:
-        try:
-            report = restore(
-                sources,
-                destination,
-                dry_run=dry_run,
-                prove=prove,
-                progress=progress,
-                **filters,
-                **options,
-            )
-        except LogLockedError:
-            raise
-        except LogStateError as error:
-            raise Refused(str(error)) from error
+    with refusals(), progress_bar(Path(str(destination)).name, quiet=quiet) as progress:
+        report = restore(
+            sources,
+            destination,
+            dry_run=dry_run,
+            prove=prove,
+            progress=progress,
+            **filters,
+            **options,
+        )
     _show(report, command_output.chosen_format(form), no_color=no_color)
     for problem in report.problems:
         exits.print_error(f"skipped: {problem}")
@@ -375,6 +367,4 @@ def _emit(content: dict[str, Any], form: str, summary: str) -> None:
     if form == "table":
         command_output.emit(f"{terminal.escape(summary)}\n")
         return
-    text = json.dumps(content, ensure_ascii=False)
-    on_terminal = sys.stdout.isatty()
-    command_output.emit(f"{terminal.escape_json(text) if on_terminal else text}\n")
+    command_output.print_object(content)

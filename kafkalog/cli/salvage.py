@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +10,7 @@ import click
 from kafkalog.cli import command_output, terminal
 from kafkalog.cli.command_options import LocalPath, examples, format_options
 from kafkalog.cli.command_output import TableField
-from kafkalog.cli.exits import Exit, Refused
+from kafkalog.cli.exits import Exit, refusals
 
 SHOWN: Final = 5
 """Maximum number of missing ranges in a cell of a table."""
@@ -95,18 +93,15 @@ def command(
     The exit code is 1 if something is missing or unreadable.
     """
     from kafkalog.copies.log_salvage import salvage
-    from kafkalog.errors import LogArgumentError, LogLockedError, LogStateError
+    from kafkalog.errors import LogArgumentError
 
-    try:
-        report = salvage(
-            source, target, topic=topic, partition=partition, fragment=fragment
-        )
-    except LogArgumentError as error:
-        raise click.UsageError(str(error)) from None
-    except LogLockedError:
-        raise
-    except LogStateError as error:
-        raise Refused(str(error)) from error
+    with refusals():
+        try:
+            report = salvage(
+                source, target, topic=topic, partition=partition, fragment=fragment
+            )
+        except LogArgumentError as error:
+            raise click.UsageError(str(error)) from None
     show(report.as_dict(), FIELDS, str(report), form, no_color=no_color)
     if not report.ok:
         click.get_current_context().exit(Exit.DAMAGE)
@@ -123,9 +118,7 @@ def show(
     """Print a report: as JSON, or the rows of its partitions, and a summary."""
     form = command_output.chosen_format(form)
     if form == "json":
-        text = json.dumps(report, ensure_ascii=False)
-        on_terminal = sys.stdout.isatty()
-        command_output.emit(f"{terminal.escape_json(text) if on_terminal else text}\n")
+        command_output.print_object(report)
         return
     command_output.print_rows(report["partitions"], fields, form, no_color=no_color)
     if form == "table":

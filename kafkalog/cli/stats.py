@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -185,9 +184,7 @@ def _check_plot(path: Path) -> None:
 def _show(report: StatsReport, form: str, *, no_color: bool) -> None:
     """Print the groups: as JSON with the total, or as rows."""
     if form == "json":
-        text = json.dumps(report.as_dict(), ensure_ascii=False)
-        on_terminal = sys.stdout.isatty()
-        command_output.emit(f"{terminal.escape_json(text) if on_terminal else text}\n")
+        command_output.print_object(report.as_dict())
         return
     if form != "table":
         rows = report.rows()

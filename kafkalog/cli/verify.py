@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from kafkalog.cli import command_output, terminal
+from kafkalog.cli import command_output
 from kafkalog.cli.command_options import (
     examples,
     format_options,
@@ -119,9 +117,7 @@ def command(
 def _show(report: Report, form: str, *, no_color: bool) -> None:
     """Print the problems: as JSON with the counts, or as rows and a summary."""
     if form == "json":
-        text = json.dumps(report.as_dict(), ensure_ascii=False)
-        on_terminal = sys.stdout.isatty()
-        command_output.emit(f"{terminal.escape_json(text) if on_terminal else text}\n")
+        command_output.print_object(report.as_dict())
         return
     if report.problems or form != "table":
         rows = (problem.as_dict() for problem in report.problems)

@@ -8,7 +8,7 @@ from typing import Final
 from kafkalog.codecs.counted_nouns import counted
 
 SHOWN: Final = 20
-"""The default number of rows."""
+"""Maximum number of rows of a report."""
 
 
 def html_table(
@@ -41,15 +41,14 @@ def html_rows(
     rows: Sequence[object],
     noun: str,
     notes: Sequence[str] = (),
-    shown: int = SHOWN,
 ) -> str:
     """Return attributes of the first rows as a table, and how many more rows there are.
 
-    >>> html_rows("Bits", ("real", "imag"), [1, 1j], "number", shown=1)[-21:]
+    >>> html_rows("Numbers", ("real", "imag"), range(21), "number")[-21:]
     '<p>1 more number.</p>'
     """
-    cells = [[_cell(getattr(row, name)) for name in names] for row in rows[:shown]]
-    more = [f"{counted(len(rows) - shown, f'more {noun}')}."] * (len(rows) > shown)
+    cells = [[_cell(getattr(row, name)) for name in names] for row in rows[:SHOWN]]
+    more = [f"{counted(len(rows) - SHOWN, f'more {noun}')}."] * (len(rows) > SHOWN)
     return html_table(title, names, cells, " ".join([*notes, *more]))
 
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 import numpy as np
 
-from kafkalog.formats.batch_headers import BatchHeaders, Bytes
+from kafkalog.formats.batch_headers import (
+    PARTITION_LEADER_EPOCH,
+    BatchHeaders,
+    Bytes,
+)
 from kafkalog.formats.checkpoint import EpochEntry
 from kafkalog.formats.layout import NO_LEADER_EPOCH
-
-EPOCH_BYTES: Final = slice(12, 16)
-"""The leader epoch in a batch."""
 
 
 def misfit_epochs(
@@ -56,7 +56,7 @@ def misfit_epochs(
 def set_epoch(data: Bytes, start: int, epoch: int) -> None:
     """Set the leader epoch of the batch at `start`, which its CRC does not cover."""
     field = np.frombuffer(epoch.to_bytes(4, signed=True), np.uint8)
-    data[start : start + EPOCH_BYTES.stop][EPOCH_BYTES] = field
+    data[start : start + PARTITION_LEADER_EPOCH.stop][PARTITION_LEADER_EPOCH] = field
 
 
 def _epoch_at(known: Sequence[EpochEntry], offset: int) -> int | None:

@@ -21,6 +21,7 @@ from kafkalog.decoding.read_policy import Bounds
 from kafkalog.errors import LogArgumentError
 from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.log.ownership import Name
+from kafkalog.query import scan_columns
 from kafkalog.query.record_search import are_within, with_headers
 from kafkalog.query.records import Origin, Records, ViewColumn, make_views
 
@@ -28,22 +29,8 @@ Bools = npt.NDArray[np.bool_]
 Predicate: TypeAlias = "Callable[[Records[ViewColumn]], npt.ArrayLike]"
 """Returns which records of a chunk are selected, as an array of bools."""
 
-COLUMNS: Final = (
-    "topic",
-    "partition",
-    "offset",
-    "timestamp",
-    "timestamp_type",
-    "key",
-    "value",
-    "headers",
-    "leader_epoch",
-    "producer_id",
-    "producer_epoch",
-    "sequence",
-    "is_transactional",
-)
-"""The columns that a predicate can read."""
+COLUMNS: Final = scan_columns.COLUMNS[: scan_columns.COLUMNS.index("is_control")]
+"""The columns that a predicate can read: of records, and not of their batches."""
 
 ANY_TIME: Final = Bounds()
 Header: TypeAlias = "str | bytes | tuple[str | bytes, str | bytes | None]"

@@ -158,7 +158,7 @@ class GroupTable:
         return out, lengths
 
     def _grow(self, key_size: int) -> None:
-        """Make room for more groups, and for a key of that size."""
+        """Enlarge the table for more groups, and for a key of that size."""
         if self.count == self.capacity:
             size = max(2 * self.count, FIRST_GROUPS)
             self._entries = resized(self._entries, size)

@@ -39,7 +39,7 @@ from kafkalog.formats.layout import (
     RECORD_BATCH_OVERHEAD,
     SIZE_OFFSET,
 )
-from kafkalog.segment.file_records import FileRecords, Step
+from kafkalog.segment.file_records import Step
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.byte_source import FileSource
 
@@ -132,13 +132,8 @@ def correct_epochs(
 def _epochs(source: FileSource, segment: LogSegment) -> Iterator[np.ndarray]:
     """Yield positions, leader epochs and base offsets of the valid batches."""
     yield np.empty((0, 3), np.int64)
-    records = FileRecords(
-        source=source,
-        start=0,
-        limits=segment.limits,
-        policy=ReadPolicy(on_corruption="skip", max_batch_bytes=MAX_BYTES),
-    )
-    for step in records:
+    policy = ReadPolicy(on_corruption="skip", max_batch_bytes=MAX_BYTES)
+    for step in segment.records(source, policy=policy):
         if isinstance(step, Step):
             names = "position", "leader_epoch", "base_offset"
             columns = [step.rows[name].astype(np.int64) for name in names]

@@ -16,16 +16,16 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kafkalog.decoding.read_policy import ReadPolicy
+from kafkalog.decoding.read_policy import SKIPPING
 from kafkalog.formats.batch_headers import delta_field, offset_field
-from kafkalog.formats.layout import MAX_BATCH_BYTES, RECORD_BATCH_OVERHEAD
+from kafkalog.formats.layout import RECORD_BATCH_OVERHEAD
 from kafkalog.repairs.header_correction import (
     MAX_BYTES,
     HeaderCorrection,
     correct_header,
 )
 from kafkalog.segment.entry_order import UNBOUNDED
-from kafkalog.segment.file_records import FileRecords, Skipped, Step
+from kafkalog.segment.file_records import Skipped, Step
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.byte_source import FileSource, only_zeros
 from kafkalog.storage.durable_file import Disk
@@ -215,13 +215,7 @@ def _entries(
 
     For an entry that is not kept, the position is -1.
     """
-    records = FileRecords(
-        source=source,
-        start=0,
-        limits=segment.limits,
-        policy=ReadPolicy(on_corruption="skip", max_batch_bytes=MAX_BATCH_BYTES),
-    )
-    for step in records:
+    for step in segment.records(source, policy=SKIPPING):
         if isinstance(step, Skipped):
             if step.last_offset is not None:
                 yield -1, -1, -1, step.last_offset

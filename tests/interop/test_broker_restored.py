@@ -13,7 +13,7 @@ from tests.interop.clients import QUIET, consume, create, produce, read
 
 pytestmark = pytest.mark.interop
 
-TOPICS = {"plain": "none", "packed": "zstd"}
+TOPICS = {"uncompressed": "none", "compressed": "zstd"}
 GROUP = "followers"
 GROUPS_TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 GONE = 3
@@ -54,7 +54,7 @@ def transact(broker):
         producer.begin_transaction()
         for record in range(number, number + 50):
             key, value = writing.record(record)
-            producer.produce("plain", value, key)
+            producer.produce("uncompressed", value, key)
         producer.flush(START_SECONDS)
         getattr(producer, f"{end}_transaction")(START_SECONDS)
 
@@ -95,7 +95,7 @@ def target(tmp_path):
 
 
 def test_a_fresh_cluster_serves_what_is_restored(backup, target):
-    everything = read(backup / "plain-0", "read_uncommitted")
+    everything = read(backup / "uncompressed-0", "read_uncommitted")
     gone = sorted({key for _, key, _ in everything[::GONE] if key is not None})
     copy = target.folder / "copy"
     identity = (target.logs / "meta.properties").read_text()
@@ -127,11 +127,11 @@ def test_a_fresh_cluster_serves_what_is_restored(backup, target):
     consumer = consumer_of(target)
     positions = consumer.committed([TopicPartition(topic, 0) for topic in TOPICS], 30)
     assert {position.offset for position in positions} == {READ}
-    consumer.subscribe(["packed"])
+    consumer.subscribe(["compressed"])
     first = None
     while first is None:
         first = consumer.poll(START_SECONDS)
-    kept = read(backup / "packed-0", "read_committed")
+    kept = read(backup / "compressed-0", "read_committed")
     expected = [at for at, key, _ in kept if at >= READ and key not in gone]
     assert first.offset() == expected[0]
     consumer.commit(first, asynchronous=False)
@@ -149,27 +149,27 @@ def test_a_fresh_cluster_serves_what_is_restored(backup, target):
     consumer.close()
 
     # A consumer that committed an epoch of the copy continues, and so do producers.
-    end = kafkalog.Log(backup / "packed-0").log_end_offset
-    produce(target, "packed", "lz4", 7_000)
-    added = consume(target, "packed", "read_committed", first=end)
+    end = kafkalog.Log(backup / "compressed-0").log_end_offset
+    produce(target, "compressed", "lz4", 7_000)
+    added = consume(target, "compressed", "read_committed", first=end)
     assert [record[1:] for record in added] == [
         writing.record(number) for number in range(7_000, 7_000 + writing.RECORDS)
     ]
     consumer = consumer_of(target)
-    consumer.subscribe(["packed"])
+    consumer.subscribe(["compressed"])
     assert consumer.poll(START_SECONDS).offset() == expected[1]
     consumer.close()
     # The new cluster gives its first producer the id of the old cluster's.
-    end = kafkalog.Log(backup / "plain-0").log_end_offset
+    end = kafkalog.Log(backup / "uncompressed-0").log_end_offset
     transact(target)
-    added = consume(target, "plain", "read_committed", first=end)
+    added = consume(target, "uncompressed", "read_committed", first=end)
     assert [record[1:] for record in added] == [
         writing.record(number) for number in range(9_500, 9_550)
     ]
     target.stop()
     for directory, first in ((backup, 0), (target.logs, end)):
         scan = kafkalog.scan(
-            directory / "plain-0", columns=["producer_id"], start_offset=first
+            directory / "uncompressed-0", columns=["producer_id"], start_offset=first
         )
         assert max(records.producer_id.max() for records in scan.chunks()) == 0
 
