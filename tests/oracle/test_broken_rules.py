@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from kafkalog import KafkaLogError
+from kafkalog.log.clock import ThreadScheduler
 from tests.oracle.playing import NAMES, differences
 from tests.oracle.sabotages import (
     appends,
@@ -44,6 +45,22 @@ FAILED = (
     *(AssertionError, KafkaLogError, AttributeError, OSError),
     pytest.fail.Exception,
 )
+
+
+@pytest.fixture(autouse=True)
+def no_thread_left(monkeypatch):
+    """End the threads of the logs that a failed test has left open."""
+    made, initialize = [], ThreadScheduler.__init__
+
+    def note(scheduler, *arguments):
+        made.append(scheduler)
+        initialize(scheduler, *arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ThreadScheduler, "__init__", note)
+        yield
+    for scheduler in made:
+        scheduler.shutdown()
 
 
 @pytest.mark.parametrize("sabotage", SABOTAGES, ids=lambda sabotage: sabotage.rule)
