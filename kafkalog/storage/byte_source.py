@@ -114,6 +114,11 @@ class FileSource:
         Raises `OSError` if the socket fails, or the file was truncated meanwhile.
         """
         sent = socket.sendfile(self._file, position, length)
+        if sent < length:
+            # From a file in memory, nothing is sent to a closed socket, with no error.
+            rest = self.read(position + sent, length - sent)
+            socket.sendall(rest)
+            sent += len(rest)
         check_sent(sent, length, str(self.path))
         return sent
 

@@ -22,8 +22,7 @@ print(report.excluded_records, report.proof.records, peak() - before)
 """
 
 
-@pytest.mark.parametrize("filtered", [False, True])
-@pytest.mark.parametrize("codec", ["none", "zstd"])
+@pytest.mark.parametrize(("codec", "filtered"), [("none", False), ("zstd", True)])
 def test_memory_does_not_depend_on_the_size_of_the_log(
     codec, filtered, tmp_path, figure
 ):

@@ -297,15 +297,15 @@ def prepared(tmp_path_factory):
 
 
 def test_a_failure_of_any_call_is_reported_and_loses_no_flushed_record(
-    prepared, tmp_path, monkeypatch
+    prepared, memory_path, monkeypatch
 ):
     monkeypatch.setattr(os, "fsync", lambda _: None)  # no power is cut here
     disk = FailingDisk()
-    assert work(shutil.copytree(prepared, tmp_path / "whole"), disk)
+    assert work(shutil.copytree(prepared, memory_path / "whole"), disk)
     calls = len(disk.calls)
     assert calls > 100
     for fail_at in range(calls):
-        root = shutil.copytree(prepared, tmp_path / f"{fail_at}")
+        root = shutil.copytree(prepared, memory_path / f"{fail_at}")
         disk = FailingDisk(fail_at)
         fine = work(root, disk)
         assert len(disk.calls) > fail_at

@@ -538,19 +538,19 @@ def move_with(disk, directories):
 
 
 @pytest.mark.slow
-def test_a_failure_of_any_call_during_a_move_loses_no_record(tmp_path, monkeypatch):
+def test_a_failure_of_any_call_during_a_move_loses_no_record(memory_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda _: None)  # power failures are not simulated
-    prepared = tmp_path / "prepared"
+    prepared = memory_path / "prepared"
     with manage(prepared / "a", prepared / "b") as manager:
         fill(manager.open("orders", 0, directory=prepared / "a"), 4)
         expected = content(manager[NAME])
-    whole = shutil.copytree(prepared, tmp_path / "whole")
+    whole = shutil.copytree(prepared, memory_path / "whole")
     disk = FailingDisk()
     move_with(disk, (whole / "a", whole / "b"))
     calls = disk.calls
     assert len(calls) > 100
     for fail_at in range(len(calls)):
-        root = shutil.copytree(prepared, tmp_path / str(fail_at))
+        root = shutil.copytree(prepared, memory_path / str(fail_at))
         directories = root / "a", root / "b"
         move_with(FailingDisk(fail_at), directories)
         with manage(*directories) as manager:
