@@ -5,13 +5,12 @@ python docs/cli_page.py
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 from typing import Final
 
 import click
 
-from kafkalog.cli.main import COMMANDS, MODULES
+from kafkalog.cli.main import COMMANDS, group
 
 WIDTH: Final = 80
 
@@ -26,8 +25,7 @@ def page() -> str:
 
 
 def _section(name: str) -> str:
-    module = import_module(f"kafkalog.cli.{MODULES.get(name, name)}")
-    command: click.Command = module.command
+    command = group.get_command(click.Context(group), name)
     context = click.Context(
         command,
         info_name=f"kafkalog {name}",

@@ -1,1 +1,1 @@
-"""The command line: one module for each command."""
+"""The command line: the group of commands, and the options and output they share."""

@@ -53,7 +53,8 @@ class Commands(click.Group):
         """Import a command: the function ``command`` of its module."""
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"kafkalog.cli.{MODULES.get(cmd_name, cmd_name)}")
+        name = MODULES.get(cmd_name, cmd_name)
+        module = import_module(f"kafkalog.cli.commands.{name}")
         command: click.Command = module.command
         return command
 

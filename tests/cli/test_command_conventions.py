@@ -91,7 +91,7 @@ def test_the_examples_of_help_run(name, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("kafkalog.cli.tail._wait", interrupted)
+    monkeypatch.setattr("kafkalog.cli.commands.tail._wait", interrupted)
     examples = examples_of(name)
     assert 2 <= len(examples) <= 4
     for example in examples:

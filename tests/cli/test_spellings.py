@@ -165,6 +165,6 @@ def test_a_log_that_is_followed_has_the_same_form(topic, monkeypatch):
     def interrupted(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("kafkalog.cli.tail._wait", interrupted)
+    monkeypatch.setattr("kafkalog.cli.commands.tail._wait", interrupted)
     arguments = "tail", topic, "--value", "json", "--format", "jsonl"
     assert call(*arguments, "-f").stdout == call(*arguments).stdout

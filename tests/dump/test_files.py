@@ -95,5 +95,5 @@ def test_an_epoch_beyond_32_bits_ends_it_with_javas_message(tmp_path):
 
 
 def test_help_of_dump_does_not_import_numpy():
-    program = "import sys, kafkalog.cli.dump; sys.exit('numpy' in sys.modules)"
+    program = "import sys, kafkalog.cli.commands.dump; sys.exit('numpy' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 import kafkalog
-from kafkalog.cli.txns import STATES
+from kafkalog.cli.commands.txns import STATES
 from kafkalog.export.transaction_report import TxnState
 from tests import golden_data
 from tests.cli.shell import call

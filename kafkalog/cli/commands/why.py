@@ -18,7 +18,7 @@ from kafkalog.cli.command_options import (
     retention_options,
 )
 from kafkalog.cli.command_output import TableField
-from kafkalog.cli.whatif import report_settings
+from kafkalog.cli.commands.whatif import report_settings
 
 FIELDS: Final = (
     TableField("segment", "segment"),

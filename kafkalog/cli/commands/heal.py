@@ -9,8 +9,8 @@ import click
 
 from kafkalog.cli.command_options import LocalPath, examples, format_options
 from kafkalog.cli.command_output import TableField
+from kafkalog.cli.commands.salvage import show, spell_ranges
 from kafkalog.cli.exits import Exit, refusals
-from kafkalog.cli.salvage import show, spell_ranges
 
 FIELDS: Final = (
     TableField("topic", "topic"),

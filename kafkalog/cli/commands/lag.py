@@ -15,7 +15,7 @@ from kafkalog.cli.command_options import (
     sources_argument,
 )
 from kafkalog.cli.command_output import TableField
-from kafkalog.cli.groups import COMMIT, COMMITTED, of_groups
+from kafkalog.cli.commands.groups import COMMIT, COMMITTED, of_groups
 
 if TYPE_CHECKING:
     from kafkalog.storage.location import Location
