@@ -1,1 +1,1 @@
-"""Reads over many logs: scan, find, tail, describe; records as columns."""
+"""Reads over many logs, with records as columns: scan, find, tail, list, compare."""

@@ -5,13 +5,14 @@ import shlex
 import signal
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 import kafkalog
 from kafkalog.cli import exits
-from kafkalog.cli.main import COMMANDS, group, main
+from kafkalog.cli.main import COMMANDS, MODULES, group, main
 from kafkalog.query.scan_columns import COLUMNS
 from tests import golden_data
 
@@ -20,6 +21,8 @@ from .shell import COMMAND, call, run
 
 ROOT = Path(__file__).parents[2]
 ORDERS = golden.CLEAN / "orders.zstd-0"
+PACKAGE = "kafkalog.cli.commands."
+SHARED = {"heal": {"salvage"}, "lag": {"groups"}, "why": {"whatif"}}
 READERS = ("ls", "info", "cat", "head", "tail")
 EXAMPLES = (
     *READERS,
@@ -40,6 +43,7 @@ EXAMPLES = (
 )
 
 
+@cache
 def modules_loaded_by(*arguments):
     program = f"""
 import sys
@@ -50,7 +54,7 @@ print(*sys.modules, file=sys.stderr)
     ran = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    return {name.split(".")[0] for name in ran.stderr.split()}
+    return frozenset(ran.stderr.split())
 
 
 def test_help_imports_nothing_heavy():
@@ -59,6 +63,22 @@ def test_help_imports_nothing_heavy():
         assert not (heavy | {"rich"}) & modules_loaded_by(option)
     for command in EXAMPLES:
         assert not heavy & modules_loaded_by(command, "--help")
+
+
+def test_no_command_is_imported_for_the_list_of_commands():
+    assert not [
+        name for name in modules_loaded_by("--help") if name.startswith(PACKAGE)
+    ]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_imports_no_other_but_one_whose_code_it_shares(name):
+    loaded = {
+        module.removeprefix(PACKAGE)
+        for module in modules_loaded_by(name, "--help")
+        if module.startswith(PACKAGE)
+    }
+    assert loaded == {MODULES.get(name, name), *SHARED.get(name, ())}
 
 
 @pytest.mark.parametrize("command", READERS)
