@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from itertools import pairwise
+from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
@@ -32,16 +34,22 @@ WHOLE = b"".join(LARGE)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A directory whose files stay in the page cache."""
-    folder = tmp_path_factory.mktemp("headers")
-    (folder / "tried").write_bytes(b"tried")
-    with (folder / "tried").open("rb") as file:
-        try:
-            os.preadv(file.fileno(), [bytearray(5)], 0, os.RWF_NOWAIT)
-        except (AttributeError, OSError) as error:
-            pytest.skip(f"preadv2 with RWF_NOWAIT is not supported: {error}")
-    return folder
+def folder():
+    """A directory on a disk, whose files stay in the page cache.
+
+    Of a file system in memory, no file can be read by preadv2 with RWF_NOWAIT.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="kafkalog-", dir="/var/tmp"))
+    try:
+        (folder / "tried").write_bytes(b"tried")
+        with (folder / "tried").open("rb") as file:
+            try:
+                os.preadv(file.fileno(), [bytearray(5)], 0, os.RWF_NOWAIT)
+            except (AttributeError, OSError) as error:
+                pytest.skip(f"preadv2 with RWF_NOWAIT is not supported: {error}")
+        yield folder
+    finally:
+        shutil.rmtree(folder)
 
 
 def written(folder, data):
