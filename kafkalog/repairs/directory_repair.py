@@ -372,9 +372,9 @@ def _past_end(report: Report, file: str) -> Offsets:
     """Return the log ends of the partitions whose offset in a checkpoint is another."""
     ends: Offsets = {}
     for problem in report.problems:
-        name = parse_partition_dir(problem.message.partition(":")[0])
-        if (problem.path, problem.cause) != (file, Cause.LOG_END) or name is None:
+        key, end = problem.topic_partition, problem.offset
+        if (problem.path, problem.cause) != (file, Cause.LOG_END):
             continue
-        if problem.offset is not None:
-            ends[name.topic, name.partition] = problem.offset
+        if key is not None and end is not None:
+            ends[key] = end
     return ends

@@ -47,7 +47,7 @@ from kafkalog.storage.file_names import (
 from kafkalog.storage.location import entries
 from kafkalog.verification.partition_checks import TAILS
 from kafkalog.verification.path_verification import verify_locked
-from kafkalog.verification.recovery_effects import STRAYS, without_loss
+from kafkalog.verification.recovery_effects import STRAYS
 from kafkalog.verification.segment_checks import INDEXES
 from kafkalog.verification.sidecar_checks import CHECKPOINTS
 from kafkalog.verification.verification_report import (
@@ -485,7 +485,7 @@ class _Attempt:
     def _wanted(self, rehearsal: LogRehearsal) -> dict[str, str]:
         """Return the files to take from the loaded log, and the reason of each."""
         wanted = {
-            file: f"{problem.cause}: {without_loss(problem.message)}"
+            file: f"{problem.cause}: {problem.reason}"
             for file, problem in self._files.items()
         }
         for base, excerpt in self._excerpts.items():
@@ -553,7 +553,7 @@ class _Attempt:
             effect = f"; {STRAYS}"
         for problem in self._damage.problems:
             if problem.path == file and position <= (problem.position or 0) < end:
-                return f"{problem.cause}: {without_loss(problem.message)}{effect}"
+                return f"{problem.cause}: {problem.reason}{effect}"
         return f"the log is cut before this segment{effect}"
 
     @property

@@ -61,7 +61,12 @@ from kafkalog.verification.sidecar_checks import (
     reading,
 )
 from kafkalog.verification.transaction_checks import check_transactions, spans_of
-from kafkalog.verification.verification_report import Cause, Findings, Problem, Severity
+from kafkalog.verification.verification_report import (
+    Cause,
+    Findings,
+    Problem,
+    as_error,
+)
 
 TAILS = (Cause.INCOMPLETE, Cause.PREALLOCATED)
 FindingsFor = Callable[[str], Findings]
@@ -101,10 +106,7 @@ def check_succession(
             for i, problem in enumerate(segment.problems):
                 if problem.cause in TAILS and problem.position == segment.facts.end:
                     segment.problems[i] = replace(
-                        problem,
-                        severity=Severity.ERROR,
-                        message=f"{problem.message}; {missing}",
-                        last_offset=last,
+                        as_error(problem, missing), last_offset=last
                     )
         elif (
             not compacted

@@ -395,7 +395,7 @@ class Verification:
                 if offset is None:
                     continue
                 findings = Findings(file)
-                check_log_end(name.name, offset, end, findings, clean=clean)
+                check_log_end(key, offset, end, findings, clean=clean)
                 if not findings.problems:
                     continue
                 findings = Findings(file)
@@ -403,7 +403,7 @@ class Verification:
                     offset = read_offsets(where, file).get(key)
                     now = log_end(check, self._check_log_again)
                     if offset is not None and now is not None:
-                        check_log_end(name.name, offset, now, findings, clean=clean)
+                        check_log_end(key, offset, now, findings, clean=clean)
                 self.problems += findings.problems
 
     def _check_topic_ids(self, where: Path, checks: list[PartitionCheck]) -> None:

@@ -97,24 +97,11 @@ def contents_from(path: Path, base_offset: int, position: int = 0) -> SegmentCon
     return SegmentContents(facts.records, facts.last_offset + 1)
 
 
-OVERWRITES: Final = "a broker appends at offset"
-TRUNCATES: Final = "recovery truncates"
 STRAYS: Final = (
     "partitions of topics that were created in them become unknown, and are renamed to "
     "-stray"
 )
 """The effect of the loss of records of the cluster's metadata."""
-
-
-def without_loss(message: str) -> str:
-    """Return the message of a problem without the loss that `describe_loss` added.
-
-    >>> without_loss("CRC mismatch; recovery truncates offsets 3 to 5")
-    'CRC mismatch'
-    """
-    for added in (OVERWRITES, TRUNCATES):
-        message = message.partition(f"; {added}")[0]
-    return message
 
 
 def describe_loss(
@@ -127,16 +114,19 @@ def describe_loss(
     is_metadata: bool,
     remedy: str = "",
 ) -> Problem:
-    """Add to a problem the loss of the records from `first` to before `end`."""
+    """Add to a problem the loss of the records from `first` to before `end`.
+
+    Its reason stays.
+    """
     if not records:
         return problem
     lost = f"offsets {first} to {end - 1}, {counted(records, 'readable record')}"
     if segments:
         lost += f", and {counted(segments, 'whole segment')} after this one"
     if problem.recovery == Recovery.OVERWRITE:
-        text = f"{OVERWRITES} {first} and overwrites {lost}{remedy}"
+        text = f"a broker appends at offset {first} and overwrites {lost}{remedy}"
     else:
-        text = f"{TRUNCATES} {lost}"
+        text = f"recovery truncates {lost}"
     if is_metadata:
         text += f"; {STRAYS}"
     return replace(

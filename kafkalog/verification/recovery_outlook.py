@@ -55,7 +55,13 @@ from kafkalog.verification.recovery_effects import (
     find_effect,
     framed_end,
 )
-from kafkalog.verification.verification_report import Cause, Problem, Recovery, Severity
+from kafkalog.verification.verification_report import (
+    Cause,
+    Problem,
+    Recovery,
+    Severity,
+    as_error,
+)
 
 OFFSETS: Final = (RECOVERY_POINTS, HIGH_WATERMARKS, CLEANED_TO, LOG_STARTS)
 REMOVED: Final = ("deleted", "cleaned", "part")
@@ -262,9 +268,7 @@ class PartitionOutlook:
             "after a clean shutdown a broker appends after them, and cannot read what "
             "it appends"
         )
-        return replace(
-            problem, severity=Severity.ERROR, message=f"{problem.message}; {text}"
-        )
+        return as_error(problem, text)
 
     def _with_overwritten(self, problems: list[Problem]) -> list[Problem]:
         """Add the problem of records after the end that a broker finds."""

@@ -109,7 +109,12 @@ def check_offsets(data: bytes, findings: Findings) -> Offsets:
     for (topic, partition), offset in offsets.items():
         if offset < 0:
             message = f"offset {offset} of {topic}-{partition}, expected 0 or more"
-            findings.add(Cause.FORMAT, message, offset=offset)
+            findings.add(
+                Cause.FORMAT,
+                message,
+                offset=offset,
+                topic_partition=(topic, partition),
+            )
     return offsets
 
 
@@ -149,7 +154,7 @@ def check_snapshot(
 
 
 def check_log_end(
-    partition: str, offset: int, end: int, findings: Findings, *, clean: bool
+    key: tuple[str, int], offset: int, end: int, findings: Findings, *, clean: bool
 ) -> None:
     """Compare a partition's offset in an offset checkpoint with the end of its log.
 
@@ -159,13 +164,19 @@ def check_log_end(
     recorded_end = clean and findings.path == RECOVERY_POINTS
     if offset == end or (offset < end and not recorded_end):
         return
-    message = f"{partition}: offset {offset}, but the log ends at {end}"
+    message = f"{key[0]}-{key[1]}: offset {offset}, but the log ends at {end}"
     if findings.path == LOG_STARTS:
-        findings.add(Cause.LOG_END, message, offset=end)
+        findings.add(Cause.LOG_END, message, offset=end, topic_partition=key)
     elif recorded_end and offset > end:
         lost = (
             f"{message}: offsets {end} to {offset - 1} are missing after a clean stop"
         )
-        findings.add(Cause.LOG_END, lost, offset=end, last_offset=offset - 1)
+        findings.add(
+            Cause.LOG_END,
+            lost,
+            offset=end,
+            last_offset=offset - 1,
+            topic_partition=key,
+        )
     else:
-        findings.warn(Cause.LOG_END, message, offset=end)
+        findings.warn(Cause.LOG_END, message, offset=end, topic_partition=key)

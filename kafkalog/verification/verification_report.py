@@ -8,7 +8,7 @@ that Kafka repairs by itself without loss.
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
@@ -110,6 +110,11 @@ class Problem:
     lost_records, lost_segments : int
         Number of records, and of whole segments after this one, that are lost with
         them.
+    reason : str
+        The message without the loss of records.
+    topic_partition : (str, int) or None
+        The topic and partition of the line, if the problem is one of a line of an
+        offset checkpoint.
 
     Examples
     --------
@@ -138,6 +143,13 @@ class Problem:
     lost_to: int | None = None
     lost_records: int = 0
     lost_segments: int = 0
+    reason: str = field(default="", repr=False)
+    topic_partition: tuple[str, int] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        """Set the reason of a problem without a loss, which is its message."""
+        if not self.reason:
+            object.__setattr__(self, "reason", self.message)
 
     @property
     def order(self) -> tuple[list[str | int], int, str, list[str | int]]:
@@ -151,7 +163,7 @@ class Problem:
         Returns
         -------
         dict
-            A member for each attribute.
+            A member for each attribute from `path` to `lost_segments`.
 
         Examples
         --------
@@ -164,10 +176,21 @@ class Problem:
         >>> str(problem.as_dict()["cause"]), problem.as_dict()["position"]
         ('preallocated', 0)
         """
-        return asdict(self)
+        return {name: getattr(self, name) for name in MEMBERS}
 
 
-MEMBERS: Final = tuple(member.name for member in fields(Problem))
+MEMBERS: Final = tuple(
+    member.name
+    for member in fields(Problem)
+    if member.name not in ("reason", "topic_partition")
+)
+"""The members of a problem in JSON; the message has the text of the others."""
+
+
+def as_error(problem: Problem, reason: str) -> Problem:
+    """Return a problem without a loss as an error, for another reason as well."""
+    both = f"{problem.reason}; {reason}"
+    return replace(problem, severity=Severity.ERROR, message=both, reason=both)
 
 
 def _numeric(text: str) -> list[str | int]:
@@ -254,7 +277,7 @@ class Report:
         Returns
         -------
         pyarrow.Table
-            A column for each attribute of `Problem`, in their order.
+            A column for each member of `Problem.as_dict`, in their order.
 
         Raises
         ------
@@ -327,6 +350,7 @@ class Findings:
         offset: int | None = None,
         severity: Severity = Severity.ERROR,
         last_offset: int | None = None,
+        topic_partition: tuple[str, int] | None = None,
     ) -> None:
         """Add a problem; with `last_offset`, for an interval of offsets."""
         problem = Problem(
@@ -337,6 +361,7 @@ class Findings:
             severity=Severity.WARNING if self.lenient else severity,
             message=message,
             last_offset=last_offset,
+            topic_partition=topic_partition,
         )
         self.problems.append(problem)
 
@@ -348,6 +373,7 @@ class Findings:
         position: int | None = None,
         offset: int | None = None,
         last_offset: int | None = None,
+        topic_partition: tuple[str, int] | None = None,
     ) -> None:
         """Add a warning."""
         self.add(
@@ -357,6 +383,7 @@ class Findings:
             offset=offset,
             severity=Severity.WARNING,
             last_offset=last_offset,
+            topic_partition=topic_partition,
         )
 
     def add_error(self, error: LocatedError, offset: int | None = None) -> None:

@@ -65,7 +65,10 @@ def test_a_plan_changes_nothing_and_states_each_action(torn):
     [skip] = [action for action in report.actions if action.action == "skip"]
     assert (skip.topic, skip.partition, skip.needs_data_loss) == ("torn.none", 0, True)
     assert skip.records_lost == skip.last_offset - skip.first_offset + 1 > 0
-    assert "CRC mismatch" in skip.reason
+    [crc] = [each for each in verify(torn.parent).problems if each.cause == "crc"]
+    assert "; recovery truncates" in crc.message
+    assert skip.reason == f"crc: {crc.reason}"
+    assert "recovery truncates" not in skip.reason
     assert report.records_lost == skip.records_lost
 
 

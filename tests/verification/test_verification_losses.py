@@ -98,6 +98,7 @@ def test_a_log_that_lost_its_end_after_a_clean_stop_is_an_error(root):
     ]
     assert problem.severity == Severity.ERROR
     assert "offsets 8 to 9 are missing after a clean stop" in problem.message
+    assert problem.topic_partition == ("orders", 0)
 
 
 def test_zeros_at_the_end_after_a_clean_stop_keep_the_log_from_opening(root):
@@ -139,6 +140,8 @@ def test_a_truncation_has_the_records_and_segments_lost(root):
         "; recovery truncates offsets 2 to 13, 10 readable records, "
         "and 2 whole segments after this one"
     )
+    assert problem.message.startswith(f"{problem.reason}; recovery truncates")
+    assert {"reason", "topic_partition"}.isdisjoint(problem.as_dict())
 
 
 def test_only_the_first_problem_of_a_truncation_has_the_loss(root):
@@ -310,6 +313,8 @@ def test_a_middle_segment_that_ends_in_part_of_a_batch_is_damaged(root):
     assert problem.path == f"orders-0/{FIRST}.log"
     assert problem.last_offset == 5
     assert "offsets 4 to 5 are missing before the next segment" in problem.message
+    assert problem.message.startswith(problem.reason)
+    assert "offsets 4 to 5 are missing before the next segment" in problem.reason
 
 
 def test_an_empty_time_index_of_a_segment_with_timestamps_is_a_warning(root):
