@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Unpack
 
 from kafkalog.copies.carried_offsets import (
     OFFSETS_PARTITIONS,
@@ -21,11 +21,9 @@ from kafkalog.copies.carried_offsets import (
 from kafkalog.copies.erasure_proof import ProofReport, search
 from kafkalog.copies.pending_directory import PendingDirectory
 from kafkalog.copies.record_selection import (
-    Header,
-    Predicate,
+    RecordFilters,
     RecordSelection,
-    as_headers,
-    as_keys,
+    as_selection,
 )
 from kafkalog.copies.restore_job import (
     Progress,
@@ -50,7 +48,6 @@ from kafkalog.errors import (
     NotALogDirectoryError,
 )
 from kafkalog.formats.layout import MAX_BATCH_BYTES
-from kafkalog.formats.timestamps import Time, as_ms
 from kafkalog.log.ownership import Name
 from kafkalog.messages.internal_records import INTERNAL_TOPICS
 from kafkalog.query.newest_records import CONSUMER_OFFSETS
@@ -84,19 +81,6 @@ def restore(
     topic_ids: Mapping[str, str] | AnyPath | None = None,
     leader_epoch: int | None = None,
     keep_producers: bool | None = None,
-    include: str | Iterable[str] = (),
-    exclude: str | Iterable[str] = (),
-    start_offset: Offset = None,
-    end_offset: Offset = None,
-    start_timestamp: Time | None = None,
-    end_timestamp: Time | None = None,
-    keys: Iterable[bytes | str] | None = None,
-    exclude_keys: Iterable[bytes | str] = (),
-    producer_ids: Iterable[int] | None = None,
-    exclude_producer_ids: Iterable[int] = (),
-    headers: Iterable[Header] = (),
-    exclude_headers: Iterable[Header] = (),
-    where: Predicate | None = None,
     abort_open: bool = False,
     groups: str | Path | None = None,
     offsets_partitions: int = OFFSETS_PARTITIONS,
@@ -105,6 +89,7 @@ def restore(
     dry_run: bool = False,
     prove: bool = False,
     progress: Progress | None = None,
+    **filters: Unpack[RecordFilters],
 ) -> RestoreReport:
     """Make a log directory for a broker from a backup, with some or all of its records.
 
@@ -141,26 +126,6 @@ def restore(
     keep_producers : bool, optional
         Whether the state of producers is kept, so that they continue. By default it is,
         except for another cluster, which gives their ids to others.
-    include, exclude : str or iterable of str
-        Names or glob patterns of topics to copy, and not to copy. By default all are
-        copied. Internal topics are copied only if a pattern of `include` that begins
-        with ``__`` matches. Their records are all copied.
-    start_offset, end_offset : int or mapping of (str, int) to int, optional
-        The interval of offsets to copy. They become the log start offset and the log
-        end offset of the copy, where they are within the log.
-    start_timestamp, end_timestamp : int or datetime, optional
-        The interval of timestamps of the records to copy; a record without a timestamp
-        is outside.
-    keys, exclude_keys : iterable of bytes or str
-        Keys of the records to copy, and not to copy. They are compared byte for byte.
-    producer_ids, exclude_producer_ids : iterable of int
-        Producers of the records to copy, and not to copy; -1 stands for none.
-    headers, exclude_headers : iterable
-        Headers that a record has to have, each of them, and headers of the records not
-        to copy. A header is a key, or a pair of key and value.
-    where : callable, optional
-        Called with chunks of `Records` of one partition, which are views. Returns an
-        array of bools: which of the records to copy.
     abort_open : bool
         Whether transactions that are open at the end of the copy are aborted. A marker
         is appended for each; otherwise consumers with ``read_committed`` stop there.
@@ -181,6 +146,26 @@ def restore(
         Whether the copy is searched for records that should not be in it.
     progress : callable, optional
         Called with the bytes read so far, and those to read.
+    include, exclude : str or iterable of str
+        Names or glob patterns of topics to copy, and not to copy. By default all are
+        copied. Internal topics are copied only if a pattern of `include` that begins
+        with ``__`` matches. Their records are all copied.
+    start_offset, end_offset : int or mapping of (str, int) to int, optional
+        The interval of offsets to copy. They become the log start offset and the log
+        end offset of the copy, where they are within the log.
+    start_timestamp, end_timestamp : int or datetime, optional
+        The interval of timestamps of the records to copy; a record without a timestamp
+        is outside.
+    keys, exclude_keys : iterable of bytes or str
+        Keys of the records to copy, and not to copy. They are compared byte for byte.
+    producer_ids, exclude_producer_ids : iterable of int
+        Producers of the records to copy, and not to copy; -1 stands for none.
+    headers, exclude_headers : iterable
+        Headers that a record has to have, each of them, and headers of the records not
+        to copy. A header is a key, or a pair of key and value.
+    where : callable, optional
+        Called with chunks of `Records` of one partition, which are views. Returns an
+        array of bools: which of the records to copy.
 
     Returns
     -------
@@ -213,29 +198,17 @@ def restore(
     >>> report.excluded_records, report.ok, copy["offset"].to_pylist()
     (2, True, [1])
     """
-    check_offset("start_offset", start_offset)
-    check_offset("end_offset", end_offset)
-    selection = _selection(
-        keys=keys,
-        exclude_keys=exclude_keys,
-        producer_ids=producer_ids,
-        exclude_producer_ids=exclude_producer_ids,
-        headers=headers,
-        exclude_headers=exclude_headers,
-        times=(start_timestamp, end_timestamp),
-        where=where,
-    )
+    selection = as_selection(filters)
+    start, end = _offsets(filters)
     found = _partitions(source)
-    check_known("start_offset", start_offset, found)
-    check_known("end_offset", end_offset, found)
-    chosen = _chosen(found, _as_patterns(include), _as_patterns(exclude))
+    check_known("start_offset", start, found)
+    check_known("end_offset", end, found)
+    chosen = _chosen(found, *_patterns(filters))
     logs = [
         SelectedBatches(
             each,
             partition_directory(each),
-            Bounds()
-            if each.topic in INTERNAL_TOPICS
-            else _bounds_of(each, start_offset, end_offset),
+            Bounds() if each.topic in INTERNAL_TOPICS else _bounds_of(each, start, end),
             RecordSelection() if each.topic in INTERNAL_TOPICS else selection,
             ReadPolicy(on_corruption=on_corruption, max_batch_bytes=max_batch_bytes),
         )
@@ -277,23 +250,7 @@ def restore(
     return report
 
 
-def prove(
-    path: str | Path,
-    *,
-    include: str | Iterable[str] = (),
-    exclude: str | Iterable[str] = (),
-    start_offset: Offset = None,
-    end_offset: Offset = None,
-    start_timestamp: Time | None = None,
-    end_timestamp: Time | None = None,
-    keys: Iterable[bytes | str] | None = None,
-    exclude_keys: Iterable[bytes | str] = (),
-    producer_ids: Iterable[int] | None = None,
-    exclude_producer_ids: Iterable[int] = (),
-    headers: Iterable[Header] = (),
-    exclude_headers: Iterable[Header] = (),
-    where: Predicate | None = None,
-) -> ProofReport:
+def prove(path: str | Path, **filters: Unpack[RecordFilters]) -> ProofReport:
     """Search a log directory for records that `restore` would not copy.
 
     All files with batches are read: also those marked ``.deleted``, ``.cleaned`` and
@@ -305,14 +262,8 @@ def prove(
     ----------
     path : str or path-like
         A log directory, or the directory of a partition. Nothing in it is changed.
-    include, exclude : optional
-        As for `restore`.
-    start_offset, end_offset, start_timestamp, end_timestamp : optional
-        As for `restore`.
-    keys, exclude_keys, producer_ids, exclude_producer_ids : optional
-        As for `restore`.
-    headers, exclude_headers, where : optional
-        As for `restore`.
+    **filters : RecordFilters
+        The options of `restore` that select records, from `include` to `where`.
 
     Returns
     -------
@@ -334,54 +285,21 @@ def prove(
     >>> report.ok, report.findings[0].records
     (False, 1)
     """
-    selection = _selection(
-        keys=keys,
-        exclude_keys=exclude_keys,
-        producer_ids=producer_ids,
-        exclude_producer_ids=exclude_producer_ids,
-        headers=headers,
-        exclude_headers=exclude_headers,
-        times=(start_timestamp, end_timestamp),
-        where=where,
-    )
+    selection = as_selection(filters)
+    start, end = _offsets(filters)
     root = local_path(path)
     found = find_sources(root)
-    included, excluded = _as_patterns(include), _as_patterns(exclude)
+    included, excluded = _patterns(filters)
 
     def selection_of(name: Name) -> tuple[RecordSelection, Bounds]:
         source = PartitionSource(*name)
         if not _chosen_topics({name[0]}, included, excluded):
             return RecordSelection(keys=frozenset()), Bounds()
-        return selection, _bounds_of(source, start_offset, end_offset)
+        return selection, _bounds_of(source, start, end)
 
-    check_known("start_offset", start_offset, found)
-    check_known("end_offset", end_offset, found)
+    check_known("start_offset", start, found)
+    check_known("end_offset", end, found)
     return search(root, selection_of)
-
-
-def _selection(
-    *,
-    keys: Iterable[bytes | str] | None,
-    exclude_keys: Iterable[bytes | str],
-    producer_ids: Iterable[int] | None,
-    exclude_producer_ids: Iterable[int],
-    headers: Iterable[Header],
-    exclude_headers: Iterable[Header],
-    times: tuple[Time | None, Time | None],
-    where: Predicate | None,
-) -> RecordSelection:
-    """Return the selection that the arguments of `restore` state."""
-    earliest, latest = (None if time is None else as_ms(time) for time in times)
-    return RecordSelection(
-        keys=None if keys is None else as_keys(keys),
-        excluded_keys=as_keys(exclude_keys),
-        producer_ids=None if producer_ids is None else frozenset(producer_ids),
-        excluded_producer_ids=frozenset(exclude_producer_ids),
-        headers=as_headers(headers),
-        excluded_headers=as_headers(exclude_headers),
-        timed=Bounds(start_timestamp=earliest, end_timestamp=latest),
-        where=where,
-    )
 
 
 def _partitions(source: Source) -> list[PartitionSource]:
@@ -418,7 +336,21 @@ def _is_marked(source: PartitionSource) -> bool:
     return parsed.state is not None
 
 
-def _as_patterns(patterns: str | Iterable[str]) -> tuple[str, ...]:
+def _offsets(filters: RecordFilters) -> tuple[Offset, Offset]:
+    """Return the first offset and the end offset to copy."""
+    start, end = filters.get("start_offset"), filters.get("end_offset")
+    check_offset("start_offset", start)
+    check_offset("end_offset", end)
+    return start, end
+
+
+def _patterns(filters: RecordFilters) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the patterns of topics to copy, and those of topics not to copy."""
+    include, exclude = filters.get("include", ()), filters.get("exclude", ())
+    return _as_patterns(include), _as_patterns(exclude)
+
+
+def _as_patterns(patterns: str | Iterable[str]) -> Sequence[str]:
     return (patterns,) if isinstance(patterns, str) else tuple(patterns)
 
 

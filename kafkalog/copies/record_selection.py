@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +20,12 @@ from kafkalog.decoding.decoded_columns import ColumnBuffers
 from kafkalog.decoding.read_policy import Bounds
 from kafkalog.errors import LogArgumentError
 from kafkalog.formats.batch_headers import BatchHeaders
+from kafkalog.formats.timestamps import Time, as_ms
 from kafkalog.log.ownership import Name
 from kafkalog.query import scan_columns
 from kafkalog.query.record_search import are_within, with_headers
 from kafkalog.query.records import Origin, Records, ViewColumn, make_views
+from kafkalog.query.sources import Offset
 
 Bools = npt.NDArray[np.bool_]
 Predicate: TypeAlias = "Callable[[Records[ViewColumn]], npt.ArrayLike]"
@@ -38,6 +40,24 @@ Header: TypeAlias = "str | bytes | tuple[str | bytes, str | bytes | None]"
 
 HeaderCondition = tuple[bytes, bytes | None]
 """The key of a header and its value; None for any value."""
+
+
+class RecordFilters(TypedDict, total=False):
+    """The options of `restore` and `prove` that select records."""
+
+    include: str | Iterable[str]
+    exclude: str | Iterable[str]
+    start_offset: Offset
+    end_offset: Offset
+    start_timestamp: Time | None
+    end_timestamp: Time | None
+    keys: Iterable[bytes | str] | None
+    exclude_keys: Iterable[bytes | str]
+    producer_ids: Iterable[int] | None
+    exclude_producer_ids: Iterable[int]
+    headers: Iterable[Header]
+    exclude_headers: Iterable[Header]
+    where: Predicate | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +121,36 @@ class RecordSelection:
         if self.where is not None and selected.any():
             selected &= _evaluate(self.where, views, name)
         return selected
+
+
+def as_selection(filters: RecordFilters) -> RecordSelection:
+    """Return the conditions on records, apart from their topics and offsets.
+
+    Raises `TypeError` for a filter that does not exist.
+
+    >>> as_selection({"exclude_keys": ["ann"]}).excluded_keys
+    frozenset({b'ann'})
+    """
+    for name in filters.keys() - RecordFilters.__optional_keys__:
+        raise TypeError(f"unexpected keyword argument {name!r}")
+    keys, producer_ids = filters.get("keys"), filters.get("producer_ids")
+    return RecordSelection(
+        keys=None if keys is None else as_keys(keys),
+        excluded_keys=as_keys(filters.get("exclude_keys", ())),
+        producer_ids=None if producer_ids is None else frozenset(producer_ids),
+        excluded_producer_ids=frozenset(filters.get("exclude_producer_ids", ())),
+        headers=as_headers(filters.get("headers", ())),
+        excluded_headers=as_headers(filters.get("exclude_headers", ())),
+        timed=Bounds(
+            start_timestamp=_as_ms(filters.get("start_timestamp")),
+            end_timestamp=_as_ms(filters.get("end_timestamp")),
+        ),
+        where=filters.get("where"),
+    )
+
+
+def _as_ms(time: Time | None) -> int | None:
+    return None if time is None else as_ms(time)
 
 
 def are_keys(views: RecordViews, keys: frozenset[bytes]) -> Bools:

@@ -5,6 +5,9 @@ import shutil
 from base64 import b64encode
 
 import kafkalog
+from kafkalog.copies import log_restore
+from kafkalog.copies.erasure_proof import ProofReport
+from kafkalog.copies.record_selection import RecordFilters
 from tests import golden_data
 
 from .shell import call, objects, on_terminal
@@ -68,6 +71,22 @@ def test_a_predicate_is_read_from_a_file(tmp_path):
     for wrong in (f"{tmp_path}/even.py", f"{tmp_path}/even.py:odd"):
         ran = call("restore", CLEAN, tmp_path / "other", "--where", wrong)
         assert ran.exit_code == 2
+
+
+def test_a_directory_alone_is_proved_with_each_filter(tmp_path, monkeypatch):
+    passed = {}
+
+    def prove(path, **filters):
+        passed.update(filters)
+        return ProofReport()
+
+    monkeypatch.setattr(log_restore, "prove", prove)
+    options = ["--include", "ledger", "--exclude-key", "ann", "--start-offset", "4"]
+    ran = call("restore", "--prove", tmp_path, *options)
+    assert ran.exit_code == 0, ran.output
+    assert set(passed) == RecordFilters.__optional_keys__
+    assert passed["include"] == ("ledger",)
+    assert (passed["exclude_keys"], passed["start_offset"]) == ([b"ann"], 4)
 
 
 def test_exit_codes(tmp_path):

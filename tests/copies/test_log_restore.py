@@ -624,6 +624,14 @@ def test_partitions_of_several_directories_become_one(tmp_path):
         kafkalog.restore([sources[0], twice], tmp_path / "other")
 
 
+@pytest.mark.parametrize("call", ["restore", "prove"])
+def test_a_filter_that_does_not_exist_is_refused(call, tmp_path):
+    destination = [tmp_path / "copy"] if call == "restore" else []
+    with pytest.raises(TypeError, match="unexpected keyword argument 'topic'"):
+        getattr(kafkalog, call)(CLEAN, *destination, topic="ledger")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_missing_topic_is_not_ignored(tmp_path):
     with pytest.raises(FileNotFoundError, match="No such topic"):
         kafkalog.restore(CLEAN, tmp_path / "copy", include=["orders.none", "ordres"])

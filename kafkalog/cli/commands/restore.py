@@ -6,7 +6,6 @@ import base64
 import binascii
 import runpy
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,17 +41,6 @@ FIELDS: Final = (
     TableField("open_transactions", "open transactions", right=True),
 )
 BASE64: Final = "base64:"
-PROVED: Final = (
-    "include",
-    "exclude",
-    "start_offset",
-    "end_offset",
-    "exclude_producer_ids",
-    "headers",
-    "exclude_headers",
-    "where",
-)
-"""Options by which a directory can be searched for what should not be in it."""
 
 
 def read_key(text: str) -> list[bytes]:
@@ -270,8 +258,6 @@ def command(
     keys: tuple[list[bytes], ...],
     exclude_keys: tuple[list[bytes], ...],
     producer_ids: tuple[int, ...],
-    start_timestamp: int | datetime | None,
-    end_timestamp: int | datetime | None,
     **options: Any,
 ) -> None:
     """Make a log directory for a broker, with some or all records of SRC.
@@ -290,15 +276,13 @@ def command(
     with the SHA-256 of each file. The exit code is 1 if SRC is corrupt, or if --prove
     finds anything, and 4 if DST is not empty or the id of a topic is missing.
     """
-    filters: dict[str, Any] = {
+    options |= {
         "keys": [key for some in keys for key in some] if keys else None,
         "exclude_keys": [key for some in exclude_keys for key in some],
         "producer_ids": producer_ids or None,
-        "start_timestamp": start_timestamp,
-        "end_timestamp": end_timestamp,
     }
     if prove and len(paths) == 1:
-        _prove_alone(paths[0], filters, options, form)
+        _prove_alone(paths[0], options, form)
         return
     if len(paths) < 2:
         raise click.UsageError("expected SRC and DST, or --prove with one directory")
@@ -313,7 +297,6 @@ def command(
             dry_run=dry_run,
             prove=prove,
             progress=progress,
-            **filters,
             **options,
         )
     _show(report, command_output.chosen_format(form), no_color=no_color)
@@ -323,13 +306,13 @@ def command(
         click.get_current_context().exit(Exit.DAMAGE)
 
 
-def _prove_alone(
-    path: Any, filters: dict[str, Any], options: dict[str, Any], form: str | None
-) -> None:
+def _prove_alone(path: Any, options: dict[str, Any], form: str | None) -> None:
     """Search a directory for records that the filters exclude."""
     from kafkalog.copies.log_restore import prove
+    from kafkalog.copies.record_selection import RecordFilters
 
-    report = prove(path, **filters, **{name: options[name] for name in PROVED})
+    filters = RecordFilters.__optional_keys__
+    report = prove(path, **{name: options[name] for name in filters})
     _emit(report.as_dict(), command_output.chosen_format(form), str(report))
     if not report.ok:
         click.get_current_context().exit(Exit.DAMAGE)
