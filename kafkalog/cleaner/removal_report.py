@@ -149,27 +149,14 @@ class RemovalReport:
         >>> RemovalReport((), (), 17).to_arrow().column_names[:3]
         ['topic', 'partition', 'segment']
         """
-        from kafkalog.export.optional_packages import require
+        from kafkalog.export.report_table import report_table
 
-        arrow = require("pyarrow", "arrow")
-        texts = ("topic", "segment", "removed_by")
-        names = [member.name for member in fields(Removal)]
-        columns = [
-            arrow.field(
-                name,
-                arrow.string()
-                if name in texts
-                else arrow.int32()
-                if name == "partition"
-                else arrow.int64(),
-            )
-            for name in names
-        ]
-        rows = [
-            {**removal.as_dict(), "removed_by": str(removal.removed_by)}
-            for removal in self.removals
-        ]
-        return arrow.Table.from_pylist(rows, arrow.schema(columns))
+        types = {
+            **dict.fromkeys(("topic", "segment", "removed_by"), "string"),
+            "partition": "int32",
+        }
+        rows = [removal.as_dict() for removal in self.removals]
+        return report_table(rows, Removal.__dataclass_fields__, types)
 
     def __str__(self) -> str:
         due = self.due
@@ -271,28 +258,20 @@ class KeepReport:
         >>> KeepReport("0.log", True, (), used).to_arrow().column_names[:3]
         ['segment', 'kept', 'rule']
         """
-        from kafkalog.export.optional_packages import require
+        from kafkalog.export.report_table import report_table
 
-        arrow = require("pyarrow", "arrow")
-        schema = arrow.schema(
-            [
-                ("segment", arrow.string()),
-                ("kept", arrow.bool_()),
-                ("rule", arrow.string()),
-                ("setting", arrow.string()),
-                ("value", arrow.string()),
-                ("until", arrow.int64()),
-            ]
-        )
+        names = ("segment", "kept", "rule", "setting", "value", "until")
+        types = {
+            **dict.fromkeys(("segment", "rule", "setting", "value"), "string"),
+            "kept": "bool",
+        }
         rows = [
             {
+                **asdict(reason),
                 "segment": self.segment,
                 "kept": self.kept,
-                "rule": str(reason.rule),
-                "setting": reason.setting,
                 "value": None if reason.value is None else str(reason.value),
-                "until": reason.until,
             }
             for reason in self.because
         ]
-        return arrow.Table.from_pylist(rows, schema)
+        return report_table(rows, names, types)

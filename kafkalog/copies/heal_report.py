@@ -126,24 +126,19 @@ class HealReport:
         >>> HealReport(()).to_arrow().column_names[:3]
         ['topic', 'partition', 'records']
         """
-        from kafkalog.export.optional_packages import require
+        from kafkalog.export.report_table import report_table
 
-        arrow = require("pyarrow", "arrow")
         types = {
-            "topic": arrow.string(),
-            "partition": arrow.int32(),
-            "missing": arrow.list_(arrow.list_(arrow.int64(), 2)),
-            "sources": arrow.map_(arrow.int64(), arrow.string()),
-            "why": arrow.string(),
+            "topic": "string",
+            "partition": "int32",
+            "missing": "ranges",
+            "sources": "text_by_number",
+            "why": "string",
         }
-        names = [member.name for member in fields(HealedPartition)]
-        schema = arrow.schema(
-            [(name, types.get(name, arrow.int64())) for name in names]
-        )
         rows = [row.as_dict() for row in self.partitions]
         for row in rows:
             row["sources"] = list(row["sources"].items())
-        return arrow.Table.from_pylist(rows, schema)
+        return report_table(rows, HealedPartition.__dataclass_fields__, types)
 
     def __str__(self) -> str:
         count = counted(len(self.partitions), "partition")

@@ -135,25 +135,18 @@ class SalvageReport:
         >>> SalvageReport(()).to_arrow().column_names[:3]
         ['topic', 'partition', 'records']
         """
-        from kafkalog.export.optional_packages import require
+        from kafkalog.export.report_table import report_table
 
-        arrow = require("pyarrow", "arrow")
-        ranges = arrow.list_(arrow.list_(arrow.int64(), 2))
         types = {
-            "topic": arrow.string(),
-            "partition": arrow.int32(),
-            "missing": ranges,
-            "source": arrow.string(),
-            "source_ranges": ranges,
-            "notes": arrow.list_(arrow.string()),
+            "topic": "string",
+            "partition": "int32",
+            "missing": "ranges",
+            "source": "string",
+            "source_ranges": "ranges",
+            "notes": "texts",
         }
-        names = [member.name for member in fields(SalvagedPartition)]
-        schema = arrow.schema(
-            [(name, types.get(name, arrow.int64())) for name in names]
-        )
-        return arrow.Table.from_pylist(
-            [row.as_dict() for row in self.partitions], schema
-        )
+        rows = [row.as_dict() for row in self.partitions]
+        return report_table(rows, SalvagedPartition.__dataclass_fields__, types)
 
     def __str__(self) -> str:
         count = counted(len(self.partitions), "partition")

@@ -319,26 +319,17 @@ class StartReport:
         >>> StartReport().to_arrow().column_names[:4]
         ['topic', 'partition', 'directory', 'state']
         """
-        from kafkalog.export.optional_packages import require
+        from kafkalog.export.report_table import report_table
 
-        arrow = require("pyarrow", "arrow")
-        types = {
-            "partition": arrow.int32(),
-            "seconds": arrow.float64(),
-            "notes": arrow.list_(arrow.string()),
-        }
         texts = ("topic", "directory", "state", "cleaner_error")
-        types |= dict.fromkeys(texts, arrow.string())
-        schema = arrow.schema(
-            [
-                (member.name, types.get(member.name, arrow.int64()))
-                for member in fields(PartitionStart)
-            ]
-        )
-        rows = [
-            {**each.as_dict(), "state": str(each.state)} for each in self.partitions
-        ]
-        return arrow.Table.from_pylist(rows, schema)
+        types = {
+            **dict.fromkeys(texts, "string"),
+            "partition": "int32",
+            "seconds": "float64",
+            "notes": "texts",
+        }
+        rows = [each.as_dict() for each in self.partitions]
+        return report_table(rows, PartitionStart.__dataclass_fields__, types)
 
     def __str__(self) -> str:
         states = [each.state for each in self.partitions]

@@ -290,21 +290,10 @@ class Report:
         >>> report.to_arrow().column_names[:4]
         ['path', 'position', 'offset', 'cause']
         """
-        from kafkalog.export.optional_packages import require
+        from kafkalog.export.report_table import report_table
 
-        arrow = require("pyarrow", "arrow")
-        columns = [
-            arrow.field(name, arrow.string() if name in _TEXTS else arrow.int64())
-            for name in MEMBERS
-        ]
-        rows = [
-            {
-                name: str(value) if name in _TEXTS else value
-                for name, value in problem.items()
-            }
-            for problem in (found_problem.as_dict() for found_problem in self.problems)
-        ]
-        return arrow.Table.from_pylist(rows, arrow.schema(columns))
+        rows = [problem.as_dict() for problem in self.problems]
+        return report_table(rows, MEMBERS, dict.fromkeys(_TEXTS, "string"))
 
     def __str__(self) -> str:
         read = (
