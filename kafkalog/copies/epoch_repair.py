@@ -3,11 +3,13 @@
 No CRC covers the leader epoch of a batch. It never falls along a log, so one that is
 above the epoch after it, or below the one before it, is damaged, unless the other is.
 The epoch checkpoint of the log, if it is valid, states the epoch of each offset.
+
+A copy is appended batch by batch, so every batch gets an epoch that fits, a likely one
+if none is certain; `repair` changes the original, and only where one is certain.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -19,6 +21,7 @@ from kafkalog.formats.batch_headers import (
 )
 from kafkalog.formats.checkpoint import EpochEntry
 from kafkalog.formats.layout import NO_LEADER_EPOCH
+from kafkalog.log.leader_epochs import certain_epoch, epoch_for_offset
 
 
 def misfit_epochs(
@@ -46,21 +49,15 @@ def misfit_epochs(
         if fits or (most is not None and most < least):
             least = max(epoch, NO_LEADER_EPOCH)
             continue
-        stated = _epoch_at(known, int(rows["last_offset"][i]))
-        if stated is None or stated < least or (most is not None and stated > most):
-            stated = least if least >= 0 or most is None else most
-        yield i, stated
-        least = stated
+        stated = epoch_for_offset(known, int(rows["last_offset"][i]))
+        fitting = certain_epoch(least, most, stated)
+        if fitting is None:
+            fitting = least if least >= 0 or most is None else most
+        yield i, fitting
+        least = fitting
 
 
 def set_epoch(data: Bytes, start: int, epoch: int) -> None:
     """Set the leader epoch of the batch at `start`, which its CRC does not cover."""
     field = np.frombuffer(epoch.to_bytes(4, signed=True), np.uint8)
     data[start : start + PARTITION_LEADER_EPOCH.stop][PARTITION_LEADER_EPOCH] = field
-
-
-def _epoch_at(known: Sequence[EpochEntry], offset: int) -> int | None:
-    """Return the leader epoch of an offset by the checkpoint."""
-    starts = [entry.start_offset for entry in known]
-    place = bisect_right(starts, offset)
-    return known[place - 1].epoch if place else None

@@ -11,7 +11,6 @@ Source: ``LeaderEpochFileCache.java``, KIP-101.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -26,6 +25,7 @@ from kafkalog.copies.valid_batches import ValidBatches
 from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.checkpoint import EpochEntry
 from kafkalog.formats.layout import BATCH, NO_LEADER_EPOCH
+from kafkalog.log.leader_epochs import epoch_for_offset
 from kafkalog.log.ownership import Name
 from kafkalog.segment.log_segment import LogSegment
 
@@ -144,8 +144,7 @@ class Replica:
     def epoch_at(self, offset: int) -> int | None:
         """Return the leader epoch of an offset; None if it is unknown."""
         if self.epochs and offset >= self.epochs[0].start_offset:
-            starts = [entry.start_offset for entry in self.epochs]
-            return self.epochs[bisect_right(starts, offset) - 1].epoch
+            return epoch_for_offset(self.epochs, offset)
         rows = self.rows
         after = int(np.searchsorted(rows["last_offset"], offset))
         if after == len(rows):

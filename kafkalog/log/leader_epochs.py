@@ -82,6 +82,33 @@ def end_offset_for(
     return EpochEnd(greatest, entries[higher].start_offset)
 
 
+def epoch_for_offset(entries: Sequence[EpochEntry], offset: int) -> int | None:
+    """Return the epoch with which an offset was, or would be, written; None if unknown.
+
+    >>> epoch_for_offset([EpochEntry(0, 0), EpochEntry(5, 1500)], 1499)
+    0
+    """
+    slot = bisect_right(entries, offset, key=_START) - 1
+    return entries[slot].epoch if slot >= 0 else None
+
+
+def certain_epoch(least: int, most: int | None, stated: int | None) -> int | None:
+    """Return the leader epoch that a batch must have; None if several are possible.
+
+    Epochs never fall along a log: that of a batch is between `least`, of the batch
+    before it, and `most`, of the one after it, None if there is none. `stated` is the
+    epoch of its offset by the checkpoint; an epoch that is not between them is ignored.
+
+    >>> certain_epoch(3, 3, None), certain_epoch(3, 5, 4), certain_epoch(3, 5, 6)
+    (3, 4, None)
+    """
+    if least == most:
+        return least
+    if stated is None or stated < least or (most is not None and stated > most):
+        return None
+    return stated
+
+
 class LeaderEpochs:
     r"""The leader epochs of one log, stored in its ``leader-epoch-checkpoint``.
 
@@ -186,10 +213,8 @@ class LeaderEpochs:
         return end_offset_for(self._entries, epoch, log_end_offset)
 
     def epoch_for_offset(self, offset: int) -> int | None:
-        """Return the epoch with which an offset was, or would be, written."""
-        entries = self._entries
-        slot = bisect_right(entries, offset, key=_START) - 1
-        return entries[slot].epoch if slot >= 0 else None
+        """Return the epoch of an offset; see `epoch_for_offset`."""
+        return epoch_for_offset(self._entries, offset)
 
     def _take(self, entry: EpochEntry) -> bool:
         """Add an epoch in memory; return whether that changed anything."""

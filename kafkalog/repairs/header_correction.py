@@ -10,7 +10,8 @@ its records are intact, and the fields follow from others:
     leader epoch   epochs never fall: if it is not between those of the batches before
                    and after, it is theirs, or that of the checkpoint
 
-A field that is not known for certain is not changed.
+A field that is not known for certain is not changed, unlike in a copy, whose batches
+are appended: there, each gets an epoch that fits.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from kafkalog.formats.layout import (
     RECORD_BATCH_OVERHEAD,
     SIZE_OFFSET,
 )
+from kafkalog.log.leader_epochs import certain_epoch, epoch_for_offset
 from kafkalog.segment.file_records import Step
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.byte_source import FileSource
@@ -47,7 +49,6 @@ MAX_BYTES: Final = 64 << 20
 """The largest batch whose header is corrected."""
 
 MAGIC: Final = 2
-MAX_EPOCH: Final = 2**31 - 1
 
 
 class HeaderCorrection(NamedTuple):
@@ -116,10 +117,10 @@ def correct_epochs(
             continue
         stored, offset = rows[i, 1:].tolist()
         low = int(rows[i - 1, 1]) if i else NO_LEADER_EPOCH
-        high = int(rows[i + 1, 1]) if i + 1 < len(rows) else MAX_EPOCH
-        known = [each.epoch for each in epochs if each.start_offset <= offset]
-        expected = low if low == high else max(known, default=NO_LEADER_EPOCH)
-        if low <= stored <= high or expected < 0 or not low <= expected <= high:
+        high = int(rows[i + 1, 1]) if i + 1 < len(rows) else None
+        fits = low <= stored and (high is None or stored <= high)
+        expected = certain_epoch(low, high, epoch_for_offset(epochs, offset))
+        if fits or expected is None or expected < 0:
             continue
         right = expected.to_bytes(4, signed=True)
         text = f"leader epoch {stored}, expected {expected}"
@@ -130,11 +131,11 @@ def correct_epochs(
 
 
 def _epochs(source: FileSource, segment: LogSegment) -> Iterator[np.ndarray]:
-    """Yield positions, leader epochs and base offsets of the valid batches."""
+    """Yield positions, leader epochs and last offsets of the valid batches."""
     yield np.empty((0, 3), np.int64)
     policy = ReadPolicy(on_corruption="skip", max_batch_bytes=MAX_BYTES)
     for step in segment.records(source, policy=policy):
         if isinstance(step, Step):
-            names = "position", "leader_epoch", "base_offset"
+            names = "position", "leader_epoch", "last_offset"
             columns = [step.rows[name].astype(np.int64) for name in names]
             yield np.column_stack(columns)

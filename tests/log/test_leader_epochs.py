@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kafkalog.errors import CorruptCheckpointError, LogArgumentError
 from kafkalog.formats.checkpoint import parse_epochs
-from kafkalog.log.leader_epochs import LeaderEpochs
+from kafkalog.log.leader_epochs import LeaderEpochs, certain_epoch
 from kafkalog.testing import FailingDisk, TracingDisk
 from tests import golden_data
 
@@ -130,6 +130,22 @@ def test_each_offset_has_the_epoch_with_which_it_was_written(tmp_path):
     requested = (9, 10, 14, 15, 19, 20, 900)
     found = [epochs.epoch_for_offset(offset) for offset in requested]
     assert found == [None, 2, 2, 4, 4, 5, 5]
+
+
+SMALL = st.integers(-1, 6)
+
+
+@given(SMALL, st.none() | SMALL, st.none() | SMALL)
+def test_an_epoch_is_certain_if_it_is_stated_or_the_only_one_that_fits(
+    least, most, stated
+):
+    fitting = [epoch for epoch in range(-1, 20) if epoch >= least]
+    if most is not None:
+        fitting = [epoch for epoch in fitting if epoch <= most]
+    expected = stated if stated in fitting else None
+    if len(fitting) == 1:
+        [expected] = fitting
+    assert certain_epoch(least, most, stated) == expected
 
 
 @pytest.mark.parametrize(
