@@ -200,15 +200,33 @@ _MODULES: Final = {
 }
 """Names that need NumPy, and their modules, which are imported on first use.
 
+If an optional package that a module needs is missing, its functions raise an error when
+they are called, and all names can be imported.
+
 The three functions that `scan_indexes` calls are not listed in `__all__`, and neither
 are the errors of `kafkalog.errors` that earlier releases had here; all still resolve.
 """
 
 if not TYPE_CHECKING:
 
+    def _raising(name: str, error: MissingDependencyError) -> Any:
+        """Return a function that raises the error of its module when it is called."""
+
+        def function(*_: object, **__: object) -> None:
+            raise MissingDependencyError(error.package, error.extra)
+
+        function.__name__ = function.__qualname__ = name
+        function.__doc__ = f"Raise `MissingDependencyError`: {error}."
+        return function
+
     def __getattr__(name: str) -> Any:
         if name in _MODULES:
-            value = getattr(import_module(f"kafkalog.{_MODULES[name]}"), name)
+            try:
+                module = import_module(f"kafkalog.{_MODULES[name]}")
+            except MissingDependencyError as error:
+                # Not kept: the package may be installed later.
+                return _raising(name, error)
+            value = getattr(module, name)
         elif name in errors.__all__:
             value = getattr(errors, name)
         elif name == "values":

@@ -57,6 +57,33 @@ def test_the_error_names_the_package_and_the_extra_that_is_enough(use, package, 
     )
 
 
+STAR = """
+from kafkalog import *
+import kafkalog
+missing = set(kafkalog.__all__) - set(globals())
+print(len(missing), repr(scan(PATH)).startswith("<Scan"), groups.__name__)
+"""
+
+
+def test_all_names_can_be_imported_without_optional_packages():
+    ran = run(STAR.replace("PATH", repr(str(ORDERS))), *OPTIONAL, "ray")
+    assert (ran.stdout, ran.stderr) == ("0 True groups\n", "")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("batches", "consumer_groups", "dataset", "groups", "internal", "lag"),
+        *("stats", "topics", "transactions", "txns"),
+    ],
+)
+def test_a_function_without_its_package_raises_when_it_is_called(name):
+    ran = run(f"from kafkalog import {name}; print(1); {name}('logs')", *OPTIONAL)
+    *_, message = ran.stderr.splitlines()
+    assert ran.stdout == "1\n"
+    assert message.endswith("pyarrow is missing: pip install 'kafkalog[arrow]'")
+
+
 def test_a_picture_without_matplotlib_asks_for_the_extra_plot():
     use = f"kafkalog.stats({str(ORDERS)!r}).plot('topics.svg')"
     *_, message = run(use, "matplotlib").stderr.splitlines()
