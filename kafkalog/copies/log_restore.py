@@ -141,7 +141,8 @@ def restore(
     max_batch_bytes : int
         Greatest size of a batch, uncompressed. A larger one counts as corrupt.
     dry_run : bool
-        Whether nothing is written. The report is that of the copy, without hashes.
+        Whether nothing is written. The report is that of the copy, without hashes,
+        sizes, producer snapshots and transaction indexes.
     prove : bool
         Whether the copy is searched for records that should not be in it.
     progress : callable, optional

@@ -48,17 +48,33 @@ class WrittenPartition(NamedTuple):
     aborted_transactions: int
 
 
-def plan_partition(log: SelectedBatches, extent: LogExtent) -> dict[int, int]:
-    """Return the records of each segment of a copy, by base offset, without writing."""
+def plan_partition(
+    log: SelectedBatches,
+    extent: LogExtent,
+    cluster: TargetCluster,
+    *,
+    abort_open: bool,
+) -> dict[int, int]:
+    """Return the records of each segment of a copy, by base offset, without writing.
+
+    The empty segment after markers that abort transactions, whose number is not known,
+    is not among them.
+    """
     records: dict[int, int] = {}
-    base = segment = -1
+    segment: int | None = None
+    base = extent.first
     for copied in log.batches(extent):
-        if base < 0:
+        if segment is None:
             base = _first_base(copied, extent)
+            records[base] = 0
         if segment != copied.segment.base_offset:
             segment = copied.segment.base_offset
             base = max(base, segment)
         records[base] = records.get(base, 0) + copied.records
+    records.setdefault(base, 0)
+    has_batches = segment is not None or base < extent.end
+    if has_batches and not cluster.keeps_producers and not abort_open:
+        records.setdefault(extent.end, 0)
     return records
 
 

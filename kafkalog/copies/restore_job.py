@@ -52,9 +52,16 @@ from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.sources import (
     PartitionSource,
 )
-from kafkalog.storage.checkpoint_file import read_if_exists
+from kafkalog.storage.checkpoint_file import (
+    HIGH_WATERMARKS,
+    LEADER_EPOCHS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    read_if_exists,
+)
 from kafkalog.storage.durable_file import DISK
 from kafkalog.storage.file_names import (
+    CLEAN_SHUTDOWN,
     LOCK,
     META_PROPERTIES,
     PARTITION_METADATA,
@@ -115,18 +122,29 @@ class RestoreJob:
         planned = []
         for log in self._logs:
             extent = log.extent()
-            records = plan_partition(log, extent)
-            planned.append(self._planned(log, extent.start, extent.end, records))
-        files = [
-            RestoredFile(
-                path=f"{each.partition.topic}-{each.partition.partition}/"
-                f"{file_name(base, 'log')}",
-                records=count,
+            records = plan_partition(
+                log, extent, self._cluster, abort_open=self._abort_open
             )
-            for each in planned
-            for base, count in sorted(each.records.items())
-        ]
+            planned.append(self._planned(log, extent.start, extent.end, records))
+        files = sorted(self._planned_files(planned), key=lambda file: file.path)
         return self._report(destination, planned, files, dry_run=True)
+
+    def _planned_files(self, planned: list[_Planned]) -> Iterator[RestoredFile]:
+        """Yield the files whose names are known without writing them.
+
+        These are all but producer snapshots and transaction indexes.
+        """
+        for each in planned:
+            name = each.partition.topic, each.partition.partition
+            yield from _files_of(name, each.partition.topic_id, each.records)
+        if self._groups == "internal":
+            topic_id = self._cluster.topic_id(CONSUMER_OFFSETS, None)
+            for partition in self._offset_batches(self._carried(planned)):
+                yield from _files_of((CONSUMER_OFFSETS, partition), topic_id, {0: 0})
+        for file in (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEAN_SHUTDOWN):
+            yield RestoredFile(path=file)
+        if self._cluster.identity is not None:
+            yield RestoredFile(path=META_PROPERTIES)
 
     def write(self, copy: PendingDirectory) -> RestoreReport:
         """Write the copy, and return its report."""
@@ -217,11 +235,9 @@ class RestoreJob:
         }
         return carry_over(self._committed, extents)
 
-    def _write_offsets(
-        self, manager: LogManager, carried: list[RestoredOffset]
-    ) -> None:
+    def _offset_batches(self, carried: list[RestoredOffset]) -> dict[int, list[bytes]]:
         epoch = self._cluster.leader_epoch
-        batches = offset_batches(
+        return offset_batches(
             carried,
             self._committed or (),
             partitions=self._offsets_partitions,
@@ -229,6 +245,11 @@ class RestoreJob:
             keeps_epochs=epoch is None,
             now_ms=time.time_ns() // 1_000_000,
         )
+
+    def _write_offsets(
+        self, manager: LogManager, carried: list[RestoredOffset]
+    ) -> None:
+        batches = self._offset_batches(carried)
         topic_id = self._cluster.topic_id(CONSUMER_OFFSETS, None)
         for partition, encoded in sorted(batches.items()):
             copy = manager.open(CONSUMER_OFFSETS, partition, topic_id=topic_id)
@@ -298,6 +319,20 @@ def _forget_producers(staging: Path, partition: RestoredPartition) -> None:
     if entries is not None:
         is_open = entries["current_txn_first_offset"] >= 0
         DISK.replace(path, format_snapshot(entries[is_open]))
+
+
+def _files_of(
+    name: Name, topic_id: str | None, records: dict[int, int]
+) -> Iterator[RestoredFile]:
+    """Yield the files of a planned partition with segments of some records."""
+    directory = f"{name[0]}-{name[1]}"
+    for base, count in records.items():
+        yield RestoredFile(path=f"{directory}/{file_name(base, 'log')}", records=count)
+        for kind in ("index", "timeindex"):
+            yield RestoredFile(path=f"{directory}/{file_name(base, kind)}")
+    yield RestoredFile(path=f"{directory}/{LEADER_EPOCHS}")
+    if topic_id is not None:
+        yield RestoredFile(path=f"{directory}/{PARTITION_METADATA}")
 
 
 def _files(staging: Path, planned: list[_Planned]) -> Iterator[RestoredFile]:

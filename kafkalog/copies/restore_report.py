@@ -113,7 +113,8 @@ class RestoreReport:
     cluster_id, node_id, directory_id : str or int or None
         The ids in its ``meta.properties``; None without one.
     files : tuple of RestoredFile
-        The files; in a dry run the ``.log`` files only.
+        The files, by path; in a dry run without producer snapshots and transaction
+        indexes, whose names follow from the content of the copy.
     partitions : tuple of RestoredPartition
         The partitions, by topic and number.
     excluded_records : int

@@ -25,6 +25,7 @@ from kafkalog.cli.command_options import (
 from kafkalog.cli.command_output import TableField
 from kafkalog.cli.exits import Exit, refusals
 from kafkalog.cli.terminal import progress_bar
+from kafkalog.codecs.counted_nouns import counted
 
 if TYPE_CHECKING:
     from kafkalog.copies.record_selection import Predicate
@@ -239,7 +240,12 @@ RECORDS: Final = _options(
     help="At corrupt data, copy nothing, or skip it; the exit code is 1 either way.",
 )
 @max_batch_bytes_option(None)
-@click.option("--dry-run", is_flag=True, help="Write nothing; print the report.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Write nothing; print the report. It lists all files that would be written "
+    "but producer snapshots and transaction indexes.",
+)
 @click.option(
     "--prove",
     is_flag=True,
@@ -332,6 +338,9 @@ def _show(report: RestoreReport, form: str, *, no_color: bool) -> None:
 def _summary(report: RestoreReport) -> Iterator[str]:
     """Yield the lines after a table."""
     yield str(report)
+    if report.dry_run:
+        files = counted(len(report.files), "file")
+        yield f"{files} to write, and producer snapshots and transaction indexes"
     lost = [offset for offset in report.groups if offset.offset is None]
     if lost:
         yield f"committed offsets of partitions that are not copied: {len(lost)}"
