@@ -29,6 +29,7 @@ __all__ = [
     "CorruptSnapshotError",
     "CorruptionError",
     "DataLossError",
+    "DiskSpaceError",
     "InconsistentTopicIdError",
     "IndexFullError",
     "IndexOffsetOverflowError",
@@ -439,6 +440,29 @@ class InconsistentTopicIdError(LogStateError):
     """Raised where ``partition.metadata`` has the id of another topic."""
 
     kafka_name = "InconsistentTopicIdException"
+
+
+class DiskSpaceError(LogStateError):
+    """Raised where a file system has not enough free space; nothing was written.
+
+    `needed` and `free` are bytes. `path` is a directory in the file system.
+
+    >>> str(DiskSpaceError(Path("backup"), 4096, 512))
+    '4096 bytes to write, expected at most 512 free: backup'
+    """
+
+    kafka_name = None
+
+    def __init__(self, path: Path, needed: int, free: int) -> None:
+        super().__init__(
+            f"{needed} bytes to write, expected at most {free} free: {path}"
+        )
+        self.path = path
+        self.needed = needed
+        self.free = free
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.path, self.needed, self.free)
 
 
 class StrayFileError(LogStateError, ValueError):

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from kafkalog.errors import ConfigError, KafkaLogError, LocatedError
+from kafkalog.errors import ConfigError, DiskSpaceError, KafkaLogError, LocatedError
 
 if TYPE_CHECKING:
     from kafkalog.query.partition_reader import ScanProblem
@@ -56,6 +56,7 @@ CODES: Final[tuple[tuple[type[BaseException], Exit], ...]] = (
     (LocatedError, Exit.DAMAGE),
     (ConfigError, Exit.USAGE),
     (Refused, Exit.REFUSED),
+    (DiskSpaceError, Exit.REFUSED),
     (KafkaLogError, Exit.UNREADABLE),
     (OSError, Exit.UNREADABLE),
     (KeyboardInterrupt, Exit.INTERRUPTED),

@@ -182,6 +182,9 @@ def restore(
     LogStateError
         If the destination is not empty, if an interrupted copy is next to it, if a
         partition is in several directories, or if the id of a topic is unknown.
+    DiskSpaceError
+        If there is not enough free space for the segments that are copied whole.
+        Nothing is written. With filters of records, the size is not known before.
     CorruptRecordError
         If the source is damaged. Nothing is left of the copy.
 

@@ -101,6 +101,9 @@ def salvage(
         image without a batch.
     LogStateError
         If `dst` is not empty.
+    DiskSpaceError
+        If there is not enough free space for the batches found in an image. What a log
+        has is known only once it is written.
     LogArgumentError
         If a topic or partition is given for a log directory, or is no legal name.
 
@@ -210,7 +213,9 @@ def _of_image(
         runs = RunFinder(headers).add_all(find_batches(image))
         if not runs:
             raise NotALogDirectoryError(f"no valid batch of magic 2: {source}")
-        for number, chain in enumerate(chains_of(headers, runs), name[1]):
+        chains = chains_of(headers, runs)
+        copy.check_space(sum(_bytes_of(headers, chain) for chain in chains))
+        for number, chain in enumerate(chains, name[1]):
             notes: list[str] = []
             ranges: list[tuple[int, int]] = []
             with copy.open((name[0], number), NEW_SEGMENTS) as log:
@@ -236,6 +241,12 @@ def _of_image(
                 source_ranges=tuple(ranges),
                 notes=tuple(notes),
             )
+
+
+def _bytes_of(headers: HeaderFile, chain: Chain) -> int:
+    """Return the size of the batches of a chain."""
+    blocks = (rows for run in chain.runs for rows in headers.blocks(*run))
+    return sum(int(rows["size_in_bytes"].sum(dtype=np.int64)) for rows in blocks)
 
 
 def _steps(headers: HeaderFile, chain: Chain) -> Iterator[BatchHeaders]:

@@ -18,6 +18,7 @@ from shutil import rmtree
 from typing import Final, Self
 
 from kafkalog.errors import LogStateError
+from kafkalog.storage.disk_space import check_space
 from kafkalog.storage.durable_file import DISK, Disk
 
 INCOMPLETE: Final = ".incomplete"
@@ -66,6 +67,10 @@ class PendingDirectory:
             error = LogStateError(f"copy that is not complete: {self.path}")
             error.add_note("Remove it, unless another process is writing it.")
             raise error
+
+    def check_space(self, needed: int) -> None:
+        """Raise `DiskSpaceError` unless `needed` bytes can be written to it."""
+        check_space([(self.target.parent, needed)])
 
     def discard(self) -> None:
         """Remove the directory at the end, instead of giving it its name."""

@@ -95,6 +95,9 @@ def heal(sources: Sequence[AnyPath], dst: str | os.PathLike[str]) -> HealReport:
         If there is no source, or if sources are of different kinds or partitions.
     LogStateError
         If `dst` is not empty, or is inside of a source.
+    DiskSpaceError
+        If there is not enough free space for the batches of a partition. Nothing of it
+        is written, and nothing is left of the others.
 
     Examples
     --------
@@ -176,6 +179,7 @@ def _heal(
         if len(known_ids) > 1:
             why = f"different topic ids: {', '.join(sorted(known_ids))}"
         else:
+            copy.check_space(_bytes_of(taken))
             with copy.open(name, SOURCE_SEGMENTS, *known_ids) as log:
                 _write(log, true, taken)
                 if name[0] == METADATA_TOPIC:
@@ -191,6 +195,12 @@ def _heal(
         sources=dict(_sources(taken)) if not why else {},
         why=why,
     )
+
+
+def _bytes_of(taken: Iterable[TakenRange]) -> int:
+    """Return the size of the batches of some ranges."""
+    chosen = (replica.rows[replica.between(*ends)] for replica, *ends in taken)
+    return sum(int(rows["size_in_bytes"].sum(dtype=np.int64)) for rows in chosen)
 
 
 def _precedence(replica: Replica) -> tuple[int, int, bool, int, int]:

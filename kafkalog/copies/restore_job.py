@@ -148,6 +148,7 @@ class RestoreJob:
 
     def write(self, copy: PendingDirectory) -> RestoreReport:
         """Write the copy, and return its report."""
+        copy.check_space(sum(log.least_bytes() for log in self._logs))
         with copy:
             planned, offsets = self._write_logs(copy.path)
             identity = self._cluster.identity

@@ -55,6 +55,7 @@ from kafkalog.log.ownership import Name
 from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.record_search import are_within
 from kafkalog.query.sources import PartitionSource
+from kafkalog.segment.entry_search import read_valid_entry
 from kafkalog.segment.file_batches import Window
 from kafkalog.segment.file_records import (
     FileRecords,
@@ -63,6 +64,7 @@ from kafkalog.segment.file_records import (
     headers_always_suffice,
 )
 from kafkalog.segment.log_segment import LogSegment
+from kafkalog.storage.file_names import MAX_OFFSET
 from kafkalog.storage.location import Location
 
 Bools = npt.NDArray[np.bool_]
@@ -160,6 +162,28 @@ class SelectedBatches:
         first = max(from_offset(segments, start)[0].base_offset, bound)
         first = min(first, start) if start < end else start
         return LogExtent(first, start, max(end, start), last.result())
+
+    def least_bytes(self) -> int:
+        """Return the bytes that the copy has at least, by the sizes of files.
+
+        They are those of segments that are copied byte for byte; 0 if that is not known
+        before they are read.
+        """
+        if self.policy.skips or not self.selection.is_everything:
+            return 0
+        extent, total = self.extent(), 0
+        for segment in from_offset(list_segments(self.directory), extent.first):
+            with segment.open() as source:
+                if not total:
+                    entry = read_valid_entry(source, 0)
+                    if entry is None or entry["magic"][0] < 2:
+                        return 0  # messages are written anew, as batches
+                end, size = segment.most + 1, source.size
+                if segment.most == MAX_OFFSET:
+                    end, size = segment.last_end(source, past_damage=True)
+            if segment.base_offset >= extent.first and end <= extent.end:
+                total += size
+        return total
 
     def _headers(self, segments: list[LogSegment]) -> Iterator[BatchHeaders]:
         """Yield the headers of all batches; damage that is not skipped raises later."""

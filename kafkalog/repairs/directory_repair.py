@@ -96,6 +96,9 @@ def repair(
         If a broker, or kafkalog, has the log directory open for writing.
     LogStateError
         If a file was changed after the repair that is to be undone.
+    DiskSpaceError
+        If there is not enough free space for the originals and the changed files. No
+        file is changed.
 
     Examples
     --------

@@ -37,6 +37,7 @@ from kafkalog.errors import CorruptCheckpointError, LogStateError
 from kafkalog.repairs.partition_repair import FileChange
 from kafkalog.repairs.repair_report import RepairAction, RepairKind
 from kafkalog.storage.byte_source import open_regular, read_regular
+from kafkalog.storage.disk_space import check_space
 from kafkalog.storage.durable_file import TEMPORARY, Disk
 from kafkalog.storage.file_names import CLEAN_SHUTDOWN
 
@@ -137,8 +138,10 @@ class RepairBackup:
     def create(
         cls, parent: Path, root: Path, changes: Sequence[FileChange], disk: Disk
     ) -> RepairBackup:
-        """Keep the originals of the files that are to be changed."""
-        directory = _make_directory(parent, disk)
+        """Keep the originals of the files that are to be changed.
+
+        Raises `DiskSpaceError`, and writes nothing, if they or the results do not fit.
+        """
         results = {each.path: each.result for each in changes if each.result}
         removed = [each.path for each in changes if each.result is None]
         files = [
@@ -151,6 +154,9 @@ class RepairBackup:
         ]
         marker = FileState.of(root / CLEAN_SHUTDOWN)
         actions = [each.action for each in changes]
+        originals = sum(each.original.size for each in files if each.original)
+        check_space([(parent, originals), (root, _growth(files))])
+        directory = _make_directory(parent, disk)
         kept = cls(directory, root, disk, files, actions, marker, KEEPING)
         kept._results = results
         kept._write_manifest(KEEPING)
@@ -346,6 +352,21 @@ class RepairBackup:
         self._disk.remove_if_there(self.directory / MANIFEST)
         self._disk.remove_directory(self.directory)
         self._disk.sync_directory(self.directory.parent)
+
+
+def _growth(files: Sequence[KeptFile]) -> int:
+    """Return the bytes by which a log directory grows at most while files are replaced.
+
+    A file and its result exist at the same time.
+    """
+    size = most = 0
+    for each in files:
+        if each.result is not None:
+            size += each.result.size
+        most = max(most, size)
+        if each.original is not None:
+            size -= each.original.size
+    return most
 
 
 def _depth_first(directory: Path) -> Iterator[Path]:

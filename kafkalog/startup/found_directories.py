@@ -6,7 +6,6 @@ Source: ``KafkaRaftServer.initializeLogDirs``, ``LogManager.loadLogs``,
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +32,7 @@ from kafkalog.storage.checkpoint_file import (
     Offsets,
     read_offsets,
 )
+from kafkalog.storage.disk_space import free_bytes
 from kafkalog.storage.file_names import (
     CLEAN_SHUTDOWN,
     META_PROPERTIES,
@@ -117,8 +117,7 @@ class FoundDirectory:
     @property
     def bytes_free(self) -> int:
         """Bytes that are available to an unprivileged user on the file system."""
-        status = os.statvfs(self.path)
-        return status.f_bavail * status.f_frsize
+        return free_bytes(self.path)
 
     def add_freeable(self, path: Path, kind: FreeableKind) -> None:
         """Add a file or a directory that can be removed."""
