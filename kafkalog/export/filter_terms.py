@@ -52,6 +52,9 @@ SIGNS: Final = {
     "greater": ">",
     "greater_equal": ">=",
 }
+MATCH: Final = 0
+"""Arrow's ``SetLookupOptions::MATCH``: null is in a set that has null."""
+
 TEXTS: Final = frozenset({"topic", "codec", "segment"})
 FLAGS: Final = frozenset(name for name, dtype in FIXED.items() if dtype == np.bool_)
 INTEGERS: Final = FIXED.keys() - TEXTS - FLAGS - {"timestamp"}
@@ -169,7 +172,9 @@ def _result(call: Call) -> BatchCondition:
         case "is_valid", [ColumnRef((column,))]:
             return NullTest(column, inverted=True)
         case "is_in", [ColumnRef((column,))]:
-            return one_of(column, call.options["value_set"].values)
+            values = call.options["value_set"].values
+            matches_null = call.options["null_matching_behavior"].as_py() == MATCH
+            return one_of(column, values if matches_null else values.drop_null())
         case function, [left, right] if function in SIGNS:
             return _comparison(SIGNS[function], left, right)
     return ANYTHING

@@ -235,9 +235,19 @@ _OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 
 
 def every(parts: Iterable[BatchCondition]) -> BatchCondition:
-    """Return the conjunction of conditions, without nesting and without `Anything`."""
-    joined = _joined(Every, (part for part in parts if part != ANYTHING))
-    return ANYTHING if joined == Every(()) else joined
+    """Return the conjunction of conditions, without nesting.
+
+    `Anything` is kept once, last, as the opposite of the conjunction depends on it too.
+
+    >>> below = Comparison("offset", "<", 5)
+    >>> every([ANYTHING, below]).negated() == ANYTHING
+    True
+    """
+    joined = _joined(Every, parts)
+    if not isinstance(joined, Every) or ANYTHING not in joined.parts:
+        return ANYTHING if joined == Every(()) else joined
+    known = tuple(part for part in joined.parts if part != ANYTHING)
+    return Every((*known, ANYTHING)) if known else ANYTHING
 
 
 def either(parts: Iterable[BatchCondition]) -> BatchCondition:

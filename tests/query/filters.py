@@ -75,7 +75,9 @@ def joined(parts: st.SearchStrategy[Term]) -> st.SearchStrategy[Term]:
         return Term(~a.arrow, f"(NOT {a.sql})", ~a.polars)
 
     pairs = st.tuples(parts, parts)
-    return st.one_of(pairs.map(both), pairs.map(one), parts.map(negated))
+    conjunctions = pairs.map(both)
+    opposites = (parts | conjunctions).map(negated)
+    return st.one_of(conjunctions, pairs.map(one), opposites)
 
 
 def integers(column: str, least: int, most: int) -> st.SearchStrategy[Term]:

@@ -88,6 +88,45 @@ def test_an_expression_states_a_condition(arrow, polars, condition):
         assert condition_of(tree) == condition
 
 
+LONG, P_LONG = pc.field("value") == b"x", pl.col("value") == b"x"
+
+
+@pytest.mark.parametrize(
+    ("arrow", "polars", "condition"),
+    [
+        (LONG & (OFFSET > 4), P_LONG & (P_OFFSET > 4), Every((ABOVE, ANYTHING))),
+        (LONG & (LONG & LONG), P_LONG & P_LONG, ANYTHING),
+        (~(LONG & (OFFSET > 4)), ~(P_LONG & (P_OFFSET > 4)), ANYTHING),
+        (~~(LONG & (OFFSET > 4)), None, ANYTHING),
+        (
+            ~((TOPIC == "a") | (LONG & (OFFSET > 4))),
+            ~((P_TOPIC == "a") | (P_LONG & (P_OFFSET > 4))),
+            Every((Comparison("topic", "!=", "a"), ANYTHING)),
+        ),
+    ],
+    ids=str,
+)
+def test_the_opposite_of_a_conjunction_depends_on_its_unknown_parts(
+    arrow, polars, condition
+):
+    assert read_filter(arrow).condition == condition
+    if polars is not None:
+        tree = json.loads(polars.meta.serialize(format="json"))
+        assert condition_of(tree) == condition
+
+
+@pytest.mark.parametrize("skip_nulls", [False, True])
+@pytest.mark.parametrize("is_opposite", [False, True])
+def test_null_is_in_a_set_as_arrow_has_it(skip_nulls, is_opposite):
+    data = pa.table({"timestamp": pa.array([None], pa.timestamp("ms", "UTC"))})
+    values = pa.array([1, None], pa.timestamp("ms", "UTC"))
+    term = pc.is_in(TIME, values, skip_nulls=skip_nulls)
+    term = ~term if is_opposite else term
+    ranges = {"timestamp": ValueRange(LAST, FIRST, True)}
+    if data.filter(term).num_rows:
+        assert read_filter(term).condition.may_match(ranges)
+
+
 def test_an_expression_names_its_columns():
     expression = (OFFSET > 4) & ((pc.field("headers", "key") == "x") | TIME.is_null())
     assert read_filter(expression).columns == {"offset", "headers", "timestamp"}
