@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from kafkalog.codecs.bytes_text import repair_utf8
 from kafkalog.errors import InvalidTextError
+from kafkalog.export.batch_streams import stream_of
 from kafkalog.export.optional_packages import require
 from kafkalog.query.records import BytesColumn, HeadersColumn, Records, ViewColumn
 
@@ -123,7 +124,7 @@ def _warns_of_timestamp(records: Records) -> bool:
 
 def to_reader(scan: Scan) -> pa.RecordBatchReader:
     """Return a ``RecordBatchReader`` that reads the scan as it is consumed."""
-    return pa.RecordBatchReader.from_batches(scan.schema, to_batches(scan))
+    return stream_of(scan.schema, to_batches(scan))
 
 
 def to_table(scan: Scan) -> pa.Table:

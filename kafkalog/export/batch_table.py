@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 import numpy as np
 
 from kafkalog.export.arrow import TYPES
+from kafkalog.export.batch_streams import stream_of
 from kafkalog.export.optional_packages import require
 from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import CODECS, NO_TIMESTAMP
@@ -99,7 +100,7 @@ def batches(source: Source, **as_scan: Unpack[ScanArguments]) -> pa.RecordBatchR
         raise TypeError(f"batches of a scan with {' and '.join(unsupported)}")
     as_scan.setdefault("control_records", True)
     rows = _read(scan(source, **as_scan))
-    return pa.RecordBatchReader.from_batches(BATCH_TABLE, rows)
+    return stream_of(BATCH_TABLE, rows)
 
 
 def _read(request: Scan) -> Iterator[pa.RecordBatch]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from kafkalog.decoding.read_policy import FIRST, LAST
 from kafkalog.export.arrow import to_batches
+from kafkalog.export.batch_streams import stream_of
 from kafkalog.export.filter_terms import read_filter
 from kafkalog.export.optional_packages import require
 from kafkalog.query.narrowing import narrow
@@ -269,9 +270,7 @@ def scanner_of(
     if needed is not None:
         kept = tuple(name for name in request.columns if name in needed)
         request = replace(request, columns=kept)
-    reader = pa.RecordBatchReader.from_batches(
-        request.schema, sized_batches(request, batch_size)
-    )
+    reader = stream_of(request.schema, sized_batches(request, batch_size))
     return ds.Scanner.from_batches(
         reader, columns=columns, filter=condition, batch_size=batch_size, **options
     )

@@ -1,0 +1,42 @@
+"""Scripts that end while Arrow may still read ahead."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests import golden_data
+
+QUERIES = {
+    "the head of a dataset": "data.head(2)",
+    "a loop that breaks": "next(iter(data.to_batches()))",
+    "a reader that is kept": "kept = data.scanner().to_reader(); next(kept)",
+    "a limit in DuckDB": "import duckdb; duckdb.sql('from data limit 2').fetchall()",
+    "a limit in Polars": (
+        "import polars; polars.scan_pyarrow_dataset(data).head(2).collect()"
+    ),
+    "a limit in DataFusion": """
+import datafusion
+context = datafusion.SessionContext()
+context.register_dataset("data", data)
+context.sql("select * from data limit 2").to_pylist()
+""",
+    "an Arrow scanner of a scan": (
+        "import pyarrow.dataset; stream = data.request\n"
+        "pyarrow.dataset.Scanner.from_batches(stream).head(2)"
+    ),
+}
+TIMES = 2
+
+
+@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES.keys())
+def test_a_script_that_did_not_read_all_ends(query):
+    logs = golden_data.logs("k431-clean")
+    script = f"import kafkalog\ndata = kafkalog.dataset({str(logs)!r})\n{query}"
+    for _ in range(TIMES):
+        run = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, timeout=60, text=True
+        )
+        assert (run.returncode, run.stderr) == (0, "")
