@@ -12,6 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Generator, Iterator
+from inspect import GEN_RUNNING, getgeneratorstate
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
@@ -62,7 +63,7 @@ def _end_streams() -> None:
         del streams  # no reference while the other threads run
         time.sleep(PAUSE_SECONDS)
         streams = list(_streams)
-        if len(streams) != before or any(stream.gi_running for stream in streams):
+        if len(streams) != before or GEN_RUNNING in map(getgeneratorstate, streams):
             idle_since = time.monotonic()
 
 
