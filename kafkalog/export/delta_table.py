@@ -200,7 +200,16 @@ def append_new(
 
     Examples
     --------
-    >>> append_new(kafkalog.scan("orders-0"), Path("lake"))  # doctest: +SKIP
+    >>> import kafkalog, tempfile
+    >>> with tempfile.TemporaryDirectory() as root:
+    ...     counts = []
+    ...     for value in (b"one", b"two"):
+    ...         with kafkalog.open(f"{root}/logs/orders-0", "a") as log:
+    ...             _ = log.append_records({"value": [value]})
+    ...         orders = kafkalog.scan(f"{root}/logs/orders-0")
+    ...         counts.append(append_new(orders, Path(root, "lake")).records)
+    >>> counts
+    [1, 1]
     """
     kind, schema = _DeltaAppend, arrow.schema_of(scan.columns)
     if reversible or keep_batches:

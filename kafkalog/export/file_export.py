@@ -236,9 +236,15 @@ def write_files(
 
     Examples
     --------
-    >>> write_files(
-    ...     kafkalog.scan("orders-0"), Path("lake"), "parquet"
-    ... )  # doctest: +SKIP
+    >>> import kafkalog, tempfile
+    >>> batch = kafkalog.RecordBatchBuilder()
+    >>> batch.append(b"k", b"v", timestamp=1700000000000)
+    >>> with tempfile.TemporaryDirectory() as root:
+    ...     out = Path(root, "orders.csv")
+    ...     result = write_files(kafkalog.scan(batch.build()), out, "csv")
+    ...     header, row = out.read_text().splitlines()
+    >>> result.records, row.split(",")[2]
+    (1, '0')
     """
     export: _FileExport
     if reversible or keep_batches:

@@ -151,7 +151,21 @@ def import_logs(
 
     Examples
     --------
-    >>> import_logs(Path("lake"), Path("logs"))  # doctest: +SKIP
+    >>> import kafkalog, tempfile
+    >>> from kafkalog.export.file_export import write_files
+    >>> with tempfile.TemporaryDirectory() as root:
+    ...     with kafkalog.open(f"{root}/logs/orders-0", "a") as log:
+    ...         _ = log.append_records({"value": [b"one", b"two"]})
+    ...     lake, copy = Path(root, "lake"), Path(root, "copy")
+    ...     orders = kafkalog.scan(f"{root}/logs")
+    ...     _ = write_files(orders, lake, "parquet", reversible=True)
+    ...     result = import_logs(lake, copy)
+    ...     segment = "orders-0/00000000000000000000.log"
+    ...     original = Path(root, "logs", segment).read_bytes()
+    ...     Path(copy, segment).read_bytes() == original
+    True
+    >>> result.records
+    2
     """
     check_target(logs)
     check_parent(logs)

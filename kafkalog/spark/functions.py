@@ -100,7 +100,7 @@ def read(
     Examples
     --------
     >>> read(spark, "/mnt/kafka", ["key", "value"]).count()  # doctest: +SKIP
-    193
+    3200
     """
     if schema is not None and columns is not None:
         raise ConfigError("expected columns or a schema, got both")
@@ -186,7 +186,7 @@ def list_splits(
     Examples
     --------
     >>> list_splits(spark, "/mnt/kafka", ["value"]).count()  # doctest: +SKIP
-    12
+    73
     """
     from pyspark.sql.functions import broadcast
 
@@ -267,7 +267,7 @@ def count_records(
     Examples
     --------
     >>> count_records(spark, "/mnt/kafka", subscribe="ledger")  # doctest: +SKIP
-    {('ledger', 0): 193}
+    {('ledger', 0): 102, ('ledger', 1): 91}
     """
     reader, tasks = plan_read(path, None, options)
     counts = dataframe_of_rows(spark, tasks, _RecordCounts(reader).run, COUNT_SCHEMA)

@@ -73,8 +73,11 @@ def offsets_for_times(
 
     Examples
     --------
-    >>> times = [datetime(2026, 11, 21, tzinfo=UTC)]  # doctest: +SKIP
-    >>> offsets_for_times(spark, "/mnt/kafka", times).show()  # doctest: +SKIP
+    >>> from datetime import UTC
+    >>> times = [datetime(2023, 11, 14, 22, 14, tzinfo=UTC)]
+    >>> found = offsets_for_times(spark, "/mnt/kafka", times)  # doctest: +SKIP
+    >>> found.where("topic = 'orders.none'").first()["offset"]  # doctest: +SKIP
+    63
     """
     times = _times(timestamps)
     parsed = parse_options(format_source_options(path, None, options), streaming=False)
@@ -111,7 +114,8 @@ def list_segments(spark: SparkSession, path: Paths, **options: Any) -> DataFrame
 
     Examples
     --------
-    >>> list_segments(spark, "/mnt/kafka", subscribe="orders").show()  # doctest: +SKIP
+    >>> list_segments(spark, "/mnt/kafka", subscribe="ledger").count()  # doctest: +SKIP
+    7
     """
     parsed = parse_options(format_source_options(path, None, options), streaming=False)
     return dataframe_of_rows(
