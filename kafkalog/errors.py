@@ -443,7 +443,7 @@ class InconsistentTopicIdError(LogStateError):
 
 
 class DiskSpaceError(LogStateError):
-    """Raised where a file system has not enough free space; nothing was written.
+    """Raised where a file system has less free space than is to be written.
 
     `needed` and `free` are bytes. `path` is a directory in the file system.
 
