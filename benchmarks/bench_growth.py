@@ -174,19 +174,19 @@ def report(benchmark, capsys, name, small, large, of):
         print(f"\n{name} of {of:,}: {large:.3f} s, {large / small:.1f} times a tenth")
 
 
-@pytest.mark.parametrize("number", COUNTS[1:])
+@pytest.mark.parametrize("grown_to", COUNTS[1:])
 @pytest.mark.parametrize("way", WAYS)
-def bench_partitions(benchmark, capsys, with_partitions, way, number):
-    small, large = with_partitions(number // TENFOLD), with_partitions(number)
+def bench_partitions(benchmark, capsys, with_partitions, way, grown_to):
+    small, large = with_partitions(grown_to // TENFOLD), with_partitions(grown_to)
     benchmark.pedantic(WAYS[way], (small,), rounds=1)
     times = growth(WAYS[way], small, large)
-    report(benchmark, capsys, f"{way} partitions", *times, number)
+    report(benchmark, capsys, f"{way} partitions", *times, grown_to)
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("grown_to", SIZES)
 @pytest.mark.parametrize("way", WAYS)
-def bench_bytes(benchmark, capsys, with_bytes, way, size):
-    small, large = with_bytes(size // TENFOLD), with_bytes(size)
+def bench_bytes(benchmark, capsys, with_bytes, way, grown_to):
+    small, large = with_bytes(grown_to // TENFOLD), with_bytes(grown_to)
     benchmark.pedantic(WAYS[way], (small,), rounds=1)
     times = growth(WAYS[way], small, large)
-    report(benchmark, capsys, f"{way} bytes", *times, size)
+    report(benchmark, capsys, f"{way} bytes", *times, grown_to)

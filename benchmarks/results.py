@@ -36,7 +36,12 @@ def results_of(measured: dict) -> list[dict]:
 
 
 def corpus_of(params: dict) -> str | None:
-    """Return the name of the data, as ``log100-16k``; None if it has no name."""
+    """Return the name of the data, as ``log100-16k``; None if it has no name.
+
+    Of data that grows it is how much it has grown to.
+    """
+    if "grown_to" in params:
+        return str(params["grown_to"])
     return (
         f"{params['shape']}-{params['size']}"
         if {"shape", "size"} <= set(params)
