@@ -117,7 +117,7 @@ class FileSource:
         if sent < length:
             # From a file in memory, nothing is sent to a closed socket, with no error.
             rest = self.read(position + sent, length - sent)
-            socket.sendall(rest)
+            socket.sendall(rest.data)
             sent += len(rest)
         check_sent(sent, length, str(self.path))
         return sent
