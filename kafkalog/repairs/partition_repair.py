@@ -363,6 +363,8 @@ class _Attempt:
                 and self._names[file].kind != "snapshot"
                 and self._names[file].base_offset not in damaged
             }
+        if not self._bases:  # without a log there is nothing to rebuild files from
+            return None
         if not self._files and not self._excerpts:
             return None
         self._place.mkdir(parents=True)

@@ -202,6 +202,17 @@ def test_an_index_without_a_log_is_removed(ledger):
     assert "orphan" not in causes
 
 
+def test_a_partition_without_a_log_stays_as_it_is(ledger):
+    for path in ledger.glob("*.log"):
+        path.rename(path.with_name(f"x{path.name}"))
+    report = repair(ledger.parent, apply=True)
+    assert not report.actions
+    assert not report.ok
+    listed = {problem.path for problem in report.unrepaired}
+    assert "ledger-0/x00000000000000000005.log" in listed
+    assert "ledger-0/00000000000000000005.index" in listed
+
+
 def test_what_cannot_be_repaired_is_listed(ledger):
     (ledger / "partition.metadata").write_text("version: 0\ntopic_id: ?\n")
     damages.torn_index(ledger)
