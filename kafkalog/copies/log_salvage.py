@@ -28,10 +28,12 @@ from kafkalog.copies.known_offsets import KnownOffsets
 from kafkalog.copies.salvage_report import SalvagedPartition, SalvageReport
 from kafkalog.copies.valid_batches import ValidBatches
 from kafkalog.errors import (
+    KafkaLogError,
     LogArgumentError,
     NotALogDirectoryError,
 )
 from kafkalog.formats.batch_headers import BatchHeaders, Bytes
+from kafkalog.log.cluster_metadata import METADATA_PARTITION, read_cluster_settings
 from kafkalog.log.ownership import Name
 from kafkalog.query.sources import FILE_ENDINGS
 from kafkalog.segment.file_records import STEP_BYTES
@@ -39,6 +41,7 @@ from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.byte_source import FileSource
 from kafkalog.storage.file_names import (
     METADATA_TOPIC,
+    PARTITION_METADATA,
     parse_partition_dir,
 )
 from kafkalog.storage.location import AnyPath, local_path
@@ -61,7 +64,8 @@ def salvage(
     A batch is written if its CRC is valid and its offsets fit to those around it. It
     keeps its offsets, leader epoch, timestamps and bytes; segments keep their names.
     Indexes, producer snapshots, the epoch checkpoint and the checkpoints of the log
-    directory are made anew. A valid ``meta.properties`` and the topic ids are copied.
+    directory are made anew. A valid ``meta.properties`` and the topic ids are copied; a
+    topic id that is missing is that in the cluster's metadata, if `src` has it.
     Nothing in `src` is changed.
 
     `dst` is written as ``<dst>.incomplete``, and renamed at the end.
@@ -146,9 +150,19 @@ def salvage(
 
 def _of_log_directory(source: Path, copy: CopyDirectory) -> Iterator[SalvagedPartition]:
     copy.copy_identity(source)
+    cluster_ids = _topic_ids_of_cluster(source)
     for parsed, directory in list_partitions(source):
         if isinstance(directory, Path):
-            yield _of_one(directory, (parsed.topic, parsed.partition), copy)
+            topic_id = cluster_ids.get(parsed.topic)
+            yield _of_one(directory, (parsed.topic, parsed.partition), copy, topic_id)
+
+
+def _topic_ids_of_cluster(source: Path) -> dict[str, str]:
+    """Return the topic ids in the cluster's metadata, none if it cannot be read."""
+    try:
+        return read_cluster_settings(source / METADATA_PARTITION).topic_ids
+    except (FileNotFoundError, KafkaLogError):
+        return {}
 
 
 def _chosen_name(source: Path, topic: str | None, partition: int | None) -> Name:
@@ -168,12 +182,24 @@ def _chosen_name(source: Path, topic: str | None, partition: int | None) -> Name
     return name
 
 
-def _of_one(source: Path, name: Name, copy: CopyDirectory) -> SalvagedPartition:
-    """Write the partition of a directory or of a file."""
+def _of_one(
+    source: Path, name: Name, copy: CopyDirectory, cluster_id: str | None = None
+) -> SalvagedPartition:
+    """Write the partition of a directory or of a file.
+
+    `cluster_id` is the topic's id in the cluster's metadata, for a directory that has
+    no valid one: a broker would take it for a stray.
+    """
     known = KnownOffsets.of(source, name) if source.is_dir() else None
     batches = ValidBatches(known)
     coverage, notes = batches.coverage, batches.notes
     topic_id = topic_id_of(source) if source.is_dir() else None
+    if topic_id is None and cluster_id is not None:
+        topic_id = cluster_id
+        notes.append(
+            f"topic id {topic_id} is from the cluster's metadata, as "
+            f"{PARTITION_METADATA} is missing or corrupt"
+        )
     settings = SOURCE_SEGMENTS if source.is_dir() else NEW_SEGMENTS
     with copy.open(name, settings, topic_id) as log:
         if known is None:

@@ -148,6 +148,23 @@ def test_a_fragment_begins_and_ends_inside_of_a_batch(original, tmp_path, cut):
     assert not report.ok
 
 
+@pytest.mark.parametrize("content", [None, b"version: 0\ntopic_id: ?\n"])
+def test_a_missing_topic_id_is_that_of_the_clusters_metadata(tmp_path, content):
+    source, expected = tmp_path / "logs", golden_data.logs("k431-clean") / "ledger-0"
+    for name in ("ledger-0", "__cluster_metadata-0"):
+        shutil.copytree(expected.parent / name, source / name)
+    path = source / "ledger-0" / "partition.metadata"
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    report = kafkalog.salvage(source, tmp_path / "salvaged")
+    salvaged = tmp_path / "salvaged" / "ledger-0" / "partition.metadata"
+    assert salvaged.read_bytes() == (expected / "partition.metadata").read_bytes()
+    [noted] = [part for part in report.partitions if part.notes]
+    assert noted.topic == "ledger"
+    assert kafkalog.verify(tmp_path / "salvaged").ok
+
+
 def test_a_manager_opens_what_was_salvaged_and_appends(original, tmp_path):
     kafkalog.salvage(original, tmp_path / "out", topic="other")
     with kafkalog.LogManager(tmp_path / "out") as logs:
