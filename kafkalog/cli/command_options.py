@@ -40,8 +40,10 @@ class LocalPath(click.Path):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Any:
-        """Return the path. Raise `click.UsageError` for a URL."""
+        """Return the path. Raise `click.UsageError` for a URL, or empty text."""
         refuse_url(str(value))
+        if value == "":
+            self.fail("the path is empty", param, ctx)
         return super().convert(value, param, ctx)
 
 
@@ -54,7 +56,9 @@ class SourcePath(click.Path):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Any:
-        """Return the path or the URL."""
+        """Return the path or the URL. Raise `click.UsageError` for empty text."""
+        if value == "":
+            self.fail("the path is empty", param, ctx)
         return value if URL.match(str(value)) else super().convert(value, param, ctx)
 
 

@@ -200,6 +200,8 @@ def scan(
     if not 1 <= max_batch_bytes <= LIMIT_OF_BATCH_BYTES:
         expected = f"1 to {LIMIT_OF_BATCH_BYTES}"
         raise ValueError(f"max_batch_bytes {max_batch_bytes}, expected {expected}")
+    if isinstance(limit, bool | float):
+        raise TypeError(f"limit {limit!r}, expected an integer")
     if limit is not None and limit < 0:
         raise ValueError(f"limit {limit}, expected 0 or more")
     check_offset("start_offset", start_offset)

@@ -53,9 +53,14 @@ def locate(path: AnyPath) -> Location:
 
     >>> locate("logs/orders-0"), locate("hdfs://namenode:8020/logs")
     (PosixPath('logs/orders-0'), RemotePath('hdfs://namenode:8020/logs'))
+
+    Raises `FileNotFoundError` for empty text, which `Path` takes for the current
+    directory.
     """
     if isinstance(path, (Path, RemotePath)):
         return path
+    if path == "":
+        raise FileNotFoundError(2, os.strerror(2), "")
     return as_path(path, {}) if isinstance(path, str) and is_url(path) else Path(path)
 
 

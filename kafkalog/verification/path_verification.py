@@ -47,6 +47,7 @@ from kafkalog.storage.file_names import (
     parse_file_name,
     parse_partition_dir,
 )
+from kafkalog.storage.location import local_path
 from kafkalog.storage.log_directory import (
     ROOT_FILES,
     is_partition,
@@ -127,6 +128,8 @@ def verify(
     ------
     NotALogDirectoryError
         If `path` is not a file of Kafka's, or a directory without any.
+    LogArgumentError
+        If `path` is a URL other than a ``file:`` URL.
     OSError
         If `path` does not exist, or if a file may not be read.
 
@@ -140,7 +143,7 @@ def verify(
     >>> report.ok, report.problems[0].cause
     (True, <Cause.PREALLOCATED: 'preallocated'>)
     """
-    where = Path(path)
+    where = local_path(path)
     check = Verification(
         topics=topics,
         partitions=partitions,

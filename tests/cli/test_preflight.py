@@ -44,6 +44,9 @@ def test_a_broker_that_does_not_start_ends_with_1(tmp_path):
     ran = call("preflight", logs, "--format", "table")
     assert ran.exit_code == 1
     assert "the broker does not start: no meta.properties" in ran.stdout
+    ran = call("preflight", logs)
+    assert "the broker does not start: no meta.properties" in ran.stderr
+    assert objects(ran.stdout)
 
 
 def test_a_partitions_directory_ends_with_3():

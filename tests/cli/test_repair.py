@@ -36,6 +36,17 @@ def test_a_plan_is_printed_and_ends_with_1(tmp_path):
     ]
 
 
+def test_what_has_no_row_is_on_standard_error(tmp_path):
+    logs = damaged(tmp_path, damages.torn_index)
+    (logs / "torn.none-0" / "partition.metadata").write_text("version: 0\n")
+    ran = call("repair", logs, "--apply")
+    assert ran.exit_code == 1
+    assert objects(ran.stdout)
+    [left, originals] = ran.stderr.splitlines()
+    assert left.startswith("kafkalog: no repair: torn.none-0/partition.metadata: ")
+    assert originals.startswith(f"kafkalog: originals: {logs.parent}")
+
+
 def test_nothing_to_repair_ends_with_0(tmp_path):
     logs = damaged(tmp_path)
     for options in ((), ("--apply",), ("--apply", "--allow-data-loss")):

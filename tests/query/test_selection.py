@@ -55,6 +55,19 @@ def test_a_selection_without_a_match_is_an_error(selection, message):
         kafkalog.scan(LOGS, **selection)
 
 
+@pytest.mark.parametrize("limit", [5.0, True])
+def test_a_limit_is_an_integer(limit):
+    with pytest.raises(TypeError, match=f"limit {limit}, expected an integer"):
+        kafkalog.scan(LOGS, limit=limit)
+
+
+@pytest.mark.parametrize("read", [kafkalog.scan, kafkalog.verify, kafkalog.repair])
+def test_empty_text_is_no_path(read, monkeypatch):
+    monkeypatch.chdir(LOGS)
+    with pytest.raises(FileNotFoundError):
+        read("")
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("limit", [0, 1, 7, 150, 10_000])
 def test_a_limit_keeps_the_first_records(limit, threads):

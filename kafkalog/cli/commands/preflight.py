@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from kafkalog.cli import command_output, terminal
+from kafkalog.cli import command_output, exits, terminal
 from kafkalog.cli.command_options import (
     LocalPath,
     examples,
@@ -132,6 +132,9 @@ def _show(report: StartReport, form: str, *, no_color: bool) -> None:
     if form == "table":
         for line in _summary(report):
             command_output.emit(f"{terminal.escape(line)}\n")
+        return
+    for stop in report.stops:
+        exits.print_error(f"the broker does not start: {stop}")
 
 
 def _summary(report: StartReport) -> Iterator[str]:

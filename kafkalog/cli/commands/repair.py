@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from kafkalog.cli import command_output, terminal
+from kafkalog.cli import command_output, exits, terminal
 from kafkalog.cli.command_options import LocalPath, examples, format_options
 from kafkalog.cli.command_output import TableField
 from kafkalog.cli.exits import Exit, Refused
@@ -108,7 +108,7 @@ def command(
 
 
 def _show(report: RepairReport, form: str, *, no_color: bool) -> None:
-    """Print the changes: as JSON with the rest, or as rows and a summary."""
+    """Print the changes: as JSON with the rest, or as rows and what else there is."""
     if form == "json":
         command_output.print_object(report.as_dict())
         return
@@ -116,17 +116,19 @@ def _show(report: RepairReport, form: str, *, no_color: bool) -> None:
     if actions or form != "table":
         rows = (action.as_dict() for action in actions)
         command_output.print_rows(rows, FIELDS, form, no_color=no_color)
-    if form == "table":
-        for line in _summary(report):
-            command_output.emit(f"{terminal.escape(line)}\n")
+    if form != "table":
+        for line in _not_in_rows(report):
+            exits.print_error(line)
+        return
+    for line in (*_not_in_rows(report), str(report)):
+        command_output.emit(f"{terminal.escape(line)}\n")
 
 
-def _summary(report: RepairReport) -> Iterator[str]:
-    """Yield the lines after a table."""
+def _not_in_rows(report: RepairReport) -> Iterator[str]:
+    """Yield what is not in the rows: errors that are left, and the originals."""
     for problem in report.unrepaired:
         yield f"no repair: {problem.path}: {problem.cause}: {problem.message}"
     for failure in report.failures:
         yield f"an attempt failed: {failure}"
     if report.backup is not None:
         yield f"originals: {report.backup}"
-    yield str(report)
