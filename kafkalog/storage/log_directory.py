@@ -33,14 +33,21 @@ ROOT_FILES: Final = frozenset(
 def is_partition(directory: Location) -> bool:
     """Return whether a directory is that of a partition, by its segments or its name.
 
+    A log directory in which a file of a segment lies by mistake is none: it has files
+    of a log directory, or partitions and no partition's name.
+
     Raises `NotALogDirectoryError` if it is neither that nor a log directory.
     """
     names = sorted(entry.name for entry in entries(directory))
-    if any(parse_file_name(name) is not None for name in names):
-        return True
-    if _has_logs(names):
+    if ROOT_FILES.intersection(names):
         return False
-    if parse_partition_dir(directory.name) is not None:
+    is_named = parse_partition_dir(directory.name) is not None
+    has_logs = any(map(parse_partition_dir, names))
+    if any(map(parse_file_name, names)):
+        return is_named or not has_logs
+    if has_logs:
+        return False
+    if is_named:
         return True
     reason = f"neither a partition nor a log directory: {directory}"
     raise NotALogDirectoryError(reason)

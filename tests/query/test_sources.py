@@ -173,3 +173,28 @@ def test_a_datetime_without_a_time_zone_is_rejected_by_scans_and_logs():
         kafkalog.scan(ONCE, start_timestamp=naive)
     with pytest.raises(ValueError, match="without a time zone"):
         kafkalog.open(ONCE).offsets_for_times([naive])
+
+
+@pytest.mark.parametrize("has_checkpoints", [True, False])
+def test_a_segment_in_a_log_directory_does_not_hide_its_partitions(
+    tmp_path, has_checkpoints
+):
+    origin = golden_data.logs("k431-clean")
+    logs = tmp_path / "logs"
+    shutil.copytree(origin / "once-0", logs / "once-0")
+    if has_checkpoints:
+        shutil.copy(origin / "recovery-point-offset-checkpoint", logs)
+    expected = kafkalog.scan(logs).count()
+    name = "00000000000000000000.log"
+    shutil.copy(origin / "ledger-0" / name, logs)
+    assert kafkalog.scan(logs).count() == expected
+    found = kafkalog.verify(logs)
+    assert found.batches == kafkalog.verify(logs / "once-0").batches
+
+
+def test_a_directory_in_a_partition_does_not_make_it_a_log_directory(tmp_path):
+    directory = tmp_path / "ledger-0"
+    shutil.copytree(golden_data.logs("k431-clean") / "ledger-0", directory)
+    expected = kafkalog.scan(directory).count()
+    (directory / "backup-1").mkdir()
+    assert kafkalog.scan(directory).count() == expected
