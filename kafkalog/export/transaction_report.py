@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from kafkalog.errors import LocatedError
 from kafkalog.export.internal_tables import (
     STATES,
     TIME,
@@ -201,6 +202,37 @@ def txns(
     >>> table.select(["partition", "producer_id", "first_offset"]).to_pylist()
     [{'partition': 0, 'producer_id': 4, 'first_offset': 107}, ...
     """
+    table, errors = readable_txns(
+        source,
+        topics=topics,
+        partitions=partitions,
+        states=states,
+        max_transaction_timeout_ms=max_transaction_timeout_ms,
+        bootstrap_server=bootstrap_server,
+        filesystem=filesystem,
+        storage_options=storage_options,
+    )
+    if errors:
+        raise errors[0]
+    return table
+
+
+def readable_txns(
+    source: Source,
+    *,
+    topics: str | Sequence[str] | None,
+    partitions: int | Sequence[int] | None,
+    states: Sequence[str],
+    max_transaction_timeout_ms: int,
+    bootstrap_server: str,
+    filesystem: object = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> tuple[pa.Table, list[LocatedError]]:
+    """Return the transactions in logs that can be read, and the errors of the others.
+
+    If the state of the coordinators cannot be read, that of old transactions that are
+    open is unknown.
+    """
     for state in states:
         if state not in tuple(TxnState):
             raise ValueError(f"state {state!r}, expected one of {', '.join(TxnState)}")
@@ -208,18 +240,28 @@ def txns(
     located = locate_all(source, filesystem, storage_options)
     chosen = scan(located, topics=topics, partitions=partitions)
     replicas = longest_replicas(part for part, _ in chosen.sources)
+    errors = list[LocatedError]()
+    try:
+        coordinators = read_coordinators(located)
+    except LocatedError as error:
+        errors.append(error)
+        coordinators = Coordinators({}, {}, is_complete=False)
     inquiry = Inquiry(
-        coordinators=read_coordinators(located),
+        coordinators=coordinators,
         oldest_ms=time.time_ns() // 1_000_000 - max_transaction_timeout_ms,
         bootstrap_server=bootstrap_server,
     )
-    rows = (
-        row
-        for place in sorted(replicas)
-        for row in _rows_of(place, replicas[place], wanted, inquiry)
-        if row[STATE] in wanted
-    )
-    return table_of(rows, TXNS)
+
+    def rows() -> Iterator[Row]:
+        for place in sorted(replicas):
+            try:
+                for row in _rows_of(place, replicas[place], wanted, inquiry):
+                    if row[STATE] in wanted:
+                        yield row
+            except LocatedError as error:
+                errors.append(error)
+
+    return table_of(rows(), TXNS), errors
 
 
 def read_coordinators(source: Source) -> Coordinators:

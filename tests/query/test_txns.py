@@ -13,7 +13,7 @@ import kafkalog
 from kafkalog.cli.commands.txns import STATES
 from kafkalog.export.transaction_report import TxnState
 from tests import golden_data
-from tests.cli.shell import call
+from tests.cli.shell import call, objects
 
 CLEAN = golden_data.logs("k431-clean")
 SETS = [
@@ -319,6 +319,42 @@ def test_transactions_below_the_log_start_are_not_listed(tmp_path):
     checkpoint.write_text("0\n1\nt 0 3\n")
     [row] = kafkalog.txns(tmp_path).to_pylist()
     assert (row["state"], row["first_offset"]) == ("aborted", 2)
+
+
+def flip_in(path, byte):
+    """Flip a bit of a file."""
+    data = bytearray(path.read_bytes())
+    data[byte] ^= 1
+    path.write_bytes(data)
+
+
+def is_damaged(row):
+    """Return whether a row is of the partition that is damaged."""
+    return (row["topic"], row["partition"]) == ("ledger", 1)
+
+
+def test_a_corrupt_log_does_not_hide_the_transactions_of_others(tmp_path):
+    logs = shutil.copytree(CLEAN, tmp_path / "logs")
+    damaged = logs / "ledger-1" / "00000000000000000000.log"
+    flip_in(damaged, 100)
+    ran = call("txns", logs)
+    assert ran.exit_code == 1
+    assert str(damaged) in ran.stderr
+    kept = [row for row in objects(call("txns", CLEAN).stdout) if not is_damaged(row)]
+    assert objects(ran.stdout) == kept
+    with pytest.raises(kafkalog.CorruptRecordError, match="CRC mismatch"):
+        kafkalog.txns(logs)
+
+
+def test_with_corrupt_coordinators_open_transactions_are_unknown(tmp_path):
+    logs = shutil.copytree(CLEAN, tmp_path / "logs")
+    flip_in(logs / "__transaction_state-0" / "00000000000000000000.log", 100)
+    options = ("--topic", "ledger", "--max-transaction-timeout", "0")
+    ran = call("txns", logs, *options, "--state", "unknown")
+    assert ran.exit_code == 1
+    assert "__transaction_state-0" in ran.stderr
+    assert ran.stdout
+    assert not call("txns", logs, *options, "--state", "hanging").stdout
 
 
 def test_the_command_prints_the_table_in_any_format(tmp_path):

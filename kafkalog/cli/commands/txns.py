@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from kafkalog.cli import command_output, terminal
+from kafkalog.cli import command_output, exits, terminal
 from kafkalog.cli.command_options import (
     examples,
     format_options,
@@ -88,10 +88,13 @@ def command(
     The state is unknown if the coordinator's partition of __transaction_state is in no
     PATH, or may not be. The first offset is null if retention or compaction removed the
     records. The states are those of the files: a broker that runs may be ahead.
-    """
-    from kafkalog.export.transaction_report import txns
 
-    table = txns(
+    The exit code is 1 if a log is corrupt. Transactions before the damage, and those of
+    the other partitions, are printed.
+    """
+    from kafkalog.export.transaction_report import readable_txns
+
+    table, errors = readable_txns(
         list(paths),
         topics=topics or None,
         partitions=partitions or None,
@@ -105,3 +108,7 @@ def command(
     if form == "table":
         for line in table["command"].drop_null().to_pylist():
             command_output.emit(f"{terminal.escape(line)}\n")
+    for error in errors:
+        exits.print_error(exits.describe(error))
+    if errors:
+        click.get_current_context().exit(exits.Exit.DAMAGE)
