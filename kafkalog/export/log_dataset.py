@@ -21,7 +21,7 @@ from kafkalog.export.filter_terms import read_filter
 from kafkalog.export.optional_packages import require
 from kafkalog.query.narrowing import narrow
 from kafkalog.query.scan import Scan, ScanArguments, Source, scan
-from kafkalog.query.scan_columns import COLUMNS
+from kafkalog.query.scan_columns import COLUMNS, check_names
 from kafkalog.query.splits import TARGET_BYTES, Split, divide_scan
 
 if TYPE_CHECKING:
@@ -130,6 +130,11 @@ class LogDataset(ds.UnionDataset):  # type: ignore[misc]
         -------
         pyarrow.dataset.Scanner
             A scanner that can be used once.
+
+        Raises
+        ------
+        ValueError
+            If the dataset does not have a column.
         """
         return scanner_of(self.request, columns, filter, batch_size, options)
 
@@ -267,6 +272,10 @@ def scanner_of(
             needed = None if terms.columns is None else needed | terms.columns
     if columns is None:
         columns = list(request.columns)
+    elif not isinstance(columns, Mapping):
+        # Arrow's scanners have columns of their own, such as __filename.
+        own = [name for name in columns if not name.startswith("__")]
+        check_names(own, request.columns)
     if needed is not None:
         kept = tuple(name for name in request.columns if name in needed)
         request = replace(request, columns=kept)

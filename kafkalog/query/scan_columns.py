@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -62,16 +62,21 @@ def choose_columns(columns: Iterable[str] | None) -> tuple[str, ...]:
     if isinstance(columns, str):
         raise TypeError(f"columns {columns!r}, expected a list: [{columns!r}]")
     chosen = tuple(columns)
-    unknown = [name for name in chosen if name not in COLUMNS]
+    check_names(chosen, COLUMNS)
+    repeated = {name for name in chosen if chosen.count(name) > 1}
+    if repeated:
+        raise ValueError(f"duplicate columns: {', '.join(sorted(repeated))}")
+    return chosen
+
+
+def check_names(columns: Iterable[str], known: Sequence[str]) -> None:
+    """Raise `ValueError` for columns that are not among the `known` ones."""
+    unknown = [name for name in columns if name not in known]
     if unknown:
         from kafkalog.codecs.close_matches import with_close_matches
 
         raise ValueError(
             f"no such columns: "
-            f"{', '.join(with_close_matches(name, COLUMNS) for name in unknown)}; "
-            f"expected {', '.join(COLUMNS)}"
+            f"{', '.join(with_close_matches(name, known) for name in unknown)}; "
+            f"expected {', '.join(known)}"
         )
-    repeated = {name for name in chosen if chosen.count(name) > 1}
-    if repeated:
-        raise ValueError(f"duplicate columns: {', '.join(sorted(repeated))}")
-    return chosen

@@ -117,6 +117,15 @@ def test_a_lazy_scan_finds_the_same_rows_as_polars_in_all_records(question):
     assert found.cast({"topic": pl.String}).equals(expected)
 
 
+def test_a_column_that_the_dataset_does_not_have_is_named():
+    data, _ = golden("k431-clean", "read_uncommitted")
+    with pytest.raises(
+        ValueError, match=r"no such columns: ofset \(did you mean offset"
+    ):
+        data.to_table(["ofset"])
+    assert data.to_table(["__filename"]).num_rows == data.count_rows()
+
+
 def test_a_lazy_scan_reads_the_first_rows_and_then_filters_them():
     data, whole = golden("k431-clean", "read_uncommitted")
     last = pl.col("offset") == pl.col("offset").max()
