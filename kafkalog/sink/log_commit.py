@@ -77,6 +77,7 @@ def commit_staged(
     partitions: int | None = None,
     topic_settings: Mapping[str, str] = NO_SETTINGS,
     visibility: Visibility = "record",
+    assigned: Iterable[tuple[str, int]] = (),
 ) -> CommitResult:
     """Append staged files to the logs of a directory, all of them or none.
 
@@ -99,6 +100,10 @@ def commit_staged(
     visibility : {"record", "transaction"}
         With ``transaction`` the batches are one transaction, so that readers with
         ``read_committed`` see all of them or none.
+    assigned : iterable of (str, int)
+        The topics whose rows were assigned to partitions by key, or spread, with the
+        number of partitions then. The same key would be in two partitions if it is
+        another number now.
 
     Returns
     -------
@@ -110,7 +115,8 @@ def commit_staged(
     LogLockedError
         If a broker or kafkalog has the directory open for writing.
     ConfigError
-        If a topic or partition does not exist, or a setting is invalid.
+        If a topic or partition does not exist, a setting is invalid, or a topic has
+        another number of partitions than rows were assigned to.
     StagedFileError
         If a staged file is missing, or is not what its task wrote.
     CommitConflictError
@@ -136,7 +142,14 @@ def commit_staged(
     CommitResult(offsets={}, is_replay=True)
     """
     committer = LogCommitter(directory)
-    plan = CommitPlan(identity, tuple(files), partitions, topic_settings, visibility)
+    plan = CommitPlan(
+        identity,
+        tuple(files),
+        partitions,
+        topic_settings,
+        visibility,
+        tuple(sorted({*assigned})),
+    )
     return committer.commit(plan)
 
 
@@ -162,6 +175,7 @@ class CommitPlan:
     partitions: int | None
     settings: Mapping[str, str]
     visibility: Visibility
+    assigned: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +232,9 @@ class LogCommitter:
         for file in plan.files:
             check_staged(self.directory, file)
         names = sorted({(file.topic, file.partition) for file in plan.files})
-        created = _topics_to_create(logs, names, plan.partitions)
+        existing = _partitions_in(logs)
+        created = _topics_to_create(logs, existing, names, plan.partitions)
+        _check_assigned(existing, created, plan.assigned)
         for topic in {topic for topic, _ in names}:
             logs.config_of(topic).with_changes(plan.settings)
         producer = None
@@ -289,16 +305,24 @@ _GIVE_UP: Final = (
 )
 
 
+def _partitions_in(logs: LogManager) -> dict[str, set[int]]:
+    """Return the partitions of each topic."""
+    existing: dict[str, set[int]] = {}
+    for topic, partition in logs:
+        existing.setdefault(topic, set()).add(partition)
+    return existing
+
+
 def _topics_to_create(
-    logs: LogManager, names: Iterable[Name], partitions: int | None
+    logs: LogManager,
+    existing: Mapping[str, set[int]],
+    names: Iterable[Name],
+    partitions: int | None,
 ) -> dict[str, int]:
     """Return the partitions of each topic to create.
 
     Raises `ConfigError` for a partition that does not exist, and for an invalid name.
     """
-    existing: dict[str, set[int]] = {}
-    for topic, partition in logs:
-        existing.setdefault(topic, set()).add(partition)
     created = {}
     for topic, partition in names:
         check_topic(topic)
@@ -321,6 +345,26 @@ def _topics_to_create(
         else:
             created[topic] = partitions
     return created
+
+
+def _check_assigned(
+    existing: Mapping[str, set[int]],
+    created: Mapping[str, int],
+    assigned: Iterable[tuple[str, int]],
+) -> None:
+    """Raise `ConfigError` for a topic of other partitions than rows were assigned to.
+
+    Another writer may have created the topic since.
+    """
+    for topic, count in assigned:
+        found = len(existing.get(topic, ())) or created.get(topic, 0)
+        if found != count:
+            error = ConfigError(
+                f"topic {topic} has {found} partitions, expected the {count} that its "
+                "rows were assigned to"
+            )
+            error.add_note("Another writer has changed it. Nothing is written.")
+            raise error
 
 
 def check_topic(topic: str) -> None:

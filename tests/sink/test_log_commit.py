@@ -155,6 +155,20 @@ def test_a_directory_that_is_open_for_writing_is_refused(tmp_path):
     assert not commit_staged(tmp_path, FIRST, files, partitions=3).is_replay
 
 
+@pytest.mark.parametrize("assigned", [[("orders", 2)], [("orders", 3), ("orders", 4)]])
+@pytest.mark.parametrize("exists", [False, True])
+def test_rows_assigned_to_another_number_of_partitions_are_rejected(
+    tmp_path, assigned, exists
+):
+    if exists:
+        commit(tmp_path, FIRST._replace(query="creator"))
+    before = values(tmp_path) if exists else {}
+    with pytest.raises(ConfigError, match="topic orders has 3 partitions, expected th"):
+        commit(tmp_path, assigned=assigned)
+    assert (values(tmp_path) if exists else {}) == before
+    assert not commit(tmp_path, assigned=[("orders", 3), ("clicks", 3)]).is_replay
+
+
 def test_a_rejected_batch_undoes_the_whole_commit(tmp_path):
     commit(tmp_path)
     rows = {**MORE, ("orders", 2): [[b"v" * 2_000_000]], ("new", 1): [[b"n"]]}

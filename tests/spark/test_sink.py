@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from kafkalog.errors import CommitConflictError
-from tests.sink.commits import build, staged_names
+from kafkalog.errors import CommitConflictError, ConfigError
+from kafkalog.sink.staging import CommitIdentity
+from tests.sink.commits import build, flat, stage, staged_names, values
 
 pytestmark = pytest.mark.spark
 
@@ -122,7 +123,7 @@ def test_a_transaction_is_visible_to_read_committed_with_all_its_rows(spark, tmp
             {},
             "an integer of at least 1, got 0",
         ),
-        ({}, {"value": "cast(1 as double)"}, "value attribute type must be a string"),
+        ({}, {"value": "cast(1 as double)"}, "value must be a.n. string or binary"),
         ({}, {"topic": "cast(null as string)"}, "null topic present in the data"),
         (
             {"max__request__size": "70"},
@@ -147,6 +148,26 @@ def test_modes_other_than_append_are_refused(spark, tmp_path):
     writer = table(spark, 10).write.format("kafkalog").option("partitions", "1")
     with pytest.raises(Exception, match="mode overwrite, expected append"):
         writer.mode("overwrite").save(str(tmp_path))
+
+
+def test_a_path_that_is_no_log_directory_is_refused(spark, tmp_path):
+    df = table(spark, 10)
+    write(df, tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(Exception, match="log directory, got that of a partition"):
+        write(df, tmp_path / "even-0")
+    with pytest.raises(Exception, match="NotADirectoryError"):
+        write(df, tmp_path / "kafkalog-journal")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_an_option_precedes_a_column_topic_of_any_type(spark, tmp_path):
+    write(
+        table(spark, 10).withColumnRenamed("id", "n").selectExpr("n topic", "value"),
+        tmp_path,
+        topic="all",
+    )
+    assert {row["topic"] for row in read(tmp_path)} == {"all"}
 
 
 def test_a_missing_topic_is_refused_before_a_task_starts(spark, tmp_path):
@@ -257,6 +278,22 @@ def test_a_task_that_fails_once_leaves_no_staged_file(spark, tmp_path):
     assert failed.exists()
     assert numbers(tmp_path / "logs") == list(range(100))
     check(tmp_path / "logs")
+
+
+def test_tasks_that_saw_other_partitions_than_the_commit_finds_write_nothing(tmp_path):
+    from kafkalog.spark.sink import writers
+
+    options = writers.SinkOptions(path=tmp_path, partitions=3)
+    identity = CommitIdentity("batch:1")
+    tasks = [
+        writers.StagedTask(identity, task, stage(tmp_path, identity, task=task), one)
+        for task, one in enumerate([(("orders", 3),), (("orders", 5),)])
+    ]
+    with pytest.raises(ConfigError, match="3 partitions, expected the 5 that its rows"):
+        writers.commit_tasks(tasks, options, identity)
+    assert not [path for path in tmp_path.iterdir() if path.is_dir()]
+    writers.commit_tasks(tasks[:1], options, identity)
+    assert values(tmp_path) == flat()
 
 
 def test_a_conflict_is_raised_with_its_remedy(spark, tmp_path):

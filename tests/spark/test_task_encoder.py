@@ -16,7 +16,7 @@ import kafkalog
 from kafkalog.errors import ConfigError, RecordTooLargeError, UnfitRecordsError
 from kafkalog.sink.log_commit import commit_staged
 from kafkalog.sink.staging import CommitIdentity, StagingWriter
-from kafkalog.spark.sink.input_columns import check_columns
+from kafkalog.spark.sink.input_columns import check_columns, read_rows
 from kafkalog.spark.sink.partitioner import Partitioner, partitions_of
 from kafkalog.spark.sink.task_encoder import TaskEncoder
 from kafkalog.spark.sink.write_options import SinkOptions, parse_sink_options
@@ -128,6 +128,14 @@ def test_tasks_begin_with_different_partitions(tmp_path):
         assert list(found) == [("t", task % 3)]
 
 
+def test_the_partitions_that_rows_were_divided_between_are_known():
+    rows = [row("a"), row("b", topic="u", partition=1), row("c", topic="w")]
+    partitioner = Partitioner({"t": (0, 1)}, 5, 100, 0)
+    table = pa.Table.from_batches([batch_of(rows)])
+    partitioner.assign(read_rows(table, None, 0))
+    assert partitioner.assigned == {("t", 2), ("w", 5)}
+
+
 def test_a_topic_option_is_that_of_all_rows(tmp_path):
     rows = [row("a", topic=None), row("b", topic="ignored")]
     assert {topic for topic, _ in write(tmp_path, [batch_of(rows)], topic="one")} == {
@@ -220,16 +228,20 @@ def test_a_batch_has_at_most_the_bytes_of_a_request(tmp_path):
     [
         ({"value": "binary"}, None, "topic option required when no 'topic' attribute"),
         ({"key": "binary"}, "t", "Required attribute 'value' not found"),
-        ({"value": "int"}, "t", "value attribute type must be a string or binary"),
-        ({"value": "string", "key": "bigint"}, "t", "key attribute type must be a"),
         (
-            {"value": "string", "topic": "binary"},
-            None,
-            "topic attribute type must be a",
+            {"value": "int"},
+            "t",
+            "value attribute unsupported type int. value must be a(n) string or binary",
         ),
-        ({"value": "string", "partition": "bigint"}, "t", "partition attribute type m"),
-        ({"value": "string", "headers": "string"}, "t", "headers attribute type must"),
-        ({"value": "string", "timestamp": "bigint"}, "t", "timestamp attribute type m"),
+        ({"value": "string", "key": "bigint"}, "t", "key must be a(n) string or bin"),
+        ({"value": "string", "topic": "binary"}, None, "topic must be a(n) string"),
+        ({"value": "string", "partition": "bigint"}, "t", "partition must be a(n) int"),
+        (
+            {"value": "string", "headers": "string"},
+            "t",
+            "headers must be a(n) array<struct<key:string,value:binary>>",
+        ),
+        ({"value": "string", "timestamp": "bigint"}, "t", "must be a(n) timestamp"),
     ],
 )
 def test_columns_of_another_type_are_an_error(types, topic, reason):

@@ -64,6 +64,8 @@ class InputRows(NamedTuple):
 def check_columns(types: dict[str, str], topic: str | None) -> None:
     """Check the columns of a table, given as Spark's simple type names by column.
 
+    The column ``topic`` is ignored if `topic` is given.
+
     Raises one `ConfigError` for all faults.
 
     >>> check_columns({"key": "int", "offset": "bigint"}, None)
@@ -79,12 +81,14 @@ def check_columns(types: dict[str, str], topic: str | None) -> None:
     if "value" not in types:
         faults.append("Required attribute 'value' not found")
     faults += [
-        f"{name} attribute type must be a {' or '.join(expected)}, got {types[name]}"
+        f"{name} attribute unsupported type {types[name]}. {name} must be a(n) "
+        f"{' or '.join(expected)}"
         for name, expected in TYPES.items()
         if name in types
         and types[name] not in expected
         # The type of a null literal.
         and types[name] != "void"
+        and not (name == "topic" and topic is not None)
     ]
     if faults:
         raise ConfigError("; ".join(faults))

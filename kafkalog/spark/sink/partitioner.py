@@ -38,6 +38,11 @@ class Partitioner:
         Bytes of rows without a key that go to one partition before the next.
     task : int
         Number of the task.
+
+    Attributes
+    ----------
+    assigned : set of (str, int)
+        The topics of rows without a given partition, and their numbers of partitions.
     """
 
     def __init__(
@@ -51,6 +56,7 @@ class Partitioner:
         self._new = new_partitions
         self._batch_bytes = max(batch_bytes, 1)
         self._task = task
+        self.assigned: set[tuple[str, int]] = set()
         self._spread: dict[str, int] = {}  # bytes of rows without a key, by topic
 
     def assign(self, rows: InputRows) -> Int32s:
@@ -67,6 +73,7 @@ class Partitioner:
             open_rows = np.flatnonzero(of_topic & (chosen == NO_PARTITION))
             if len(open_rows):
                 count = _count(topic, partitions)
+                self.assigned.add((topic, count))
                 chosen[open_rows] = self._choose(rows, open_rows, topic, count)
         return chosen
 

@@ -10,9 +10,12 @@ Source: ``pyspark/sql/datasource.py``, ``MicroBatchExecution.scala``.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from errno import ENOTDIR
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
@@ -25,6 +28,8 @@ from kafkalog.spark.sink.partitioner import Partitioner, partitions_of
 from kafkalog.spark.sink.task_encoder import TaskEncoder
 from kafkalog.spark.sink.write_options import SinkOptions
 from kafkalog.spark.workers import freeze_imports
+from kafkalog.storage.file_names import parse_file_name
+from kafkalog.storage.location import entries
 from kafkalog.storage.log_directory import existing_partitions
 
 if TYPE_CHECKING:
@@ -53,27 +58,43 @@ STREAM_WRITER: Any = (
 
 @dataclass(frozen=True, slots=True)
 class StagedTask(datasource.WriterCommitMessage):  # type: ignore[misc]
-    """What a task staged: the identity of the commit, the task's number, its files."""
+    """What a task staged: the identity of the commit, the task's number, its files.
+
+    `assigned` has the numbers of partitions that it divided rows between, by topic.
+    """
 
     identity: CommitIdentity
     task: int
     files: tuple[StagedFile, ...]
+    assigned: tuple[tuple[str, int], ...]
 
 
 def check_write(schema: Any, overwrite: bool, options: SinkOptions) -> None:
-    """Check the schema and mode of a write; warn of ignored options.
+    """Check the schema, mode and path of a write; warn of ignored options.
 
-    Raises `ConfigError`.
+    Raises `ConfigError`, and `NotADirectoryError` if the path is that of a file.
     """
     if overwrite:
         raise ConfigError("mode overwrite, expected append: logs are only appended to")
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     check_columns(types, options.topic)
+    _check_path(options.path)
     if options.topic is not None:
         existing = existing_partitions(options.path)
         partitions_of(options.topic, existing, options.partitions)
     if options.ignored:
         LOGGER.warning("options without effect: %s", ", ".join(options.ignored))
+
+
+def _check_path(path: Path) -> None:
+    if path.is_dir():
+        if any(parse_file_name(entry.name) for entry in entries(path)):
+            raise ConfigError(
+                "option path: expected a log directory, got that of a partition: "
+                f"{path}"
+            )
+    elif path.exists():
+        raise NotADirectoryError(ENOTDIR, os.strerror(ENOTDIR), str(path))
 
 
 class KafkaLogBatchWriter(datasource.DataSourceArrowWriter):  # type: ignore[misc]
@@ -177,7 +198,7 @@ def stage_rows(
         encoder.flush()
         files = staging.finish()
     freeze_imports()
-    return StagedTask(identity, task, files)
+    return StagedTask(identity, task, files, tuple(partitioner.assigned))
 
 
 def commit_tasks(
@@ -197,6 +218,7 @@ def commit_tasks(
         partitions=options.partitions,
         topic_settings=options.topic_settings,
         visibility=options.visibility,
+        assigned=[one for message in staged for one in message.assigned],
     )
     if result.is_replay:
         LOGGER.info("%s was committed before: nothing is written", identity)
