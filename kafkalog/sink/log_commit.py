@@ -161,6 +161,19 @@ def abandon_staged(directory: Path, identity: CommitIdentity) -> None:
             DISK.remove_if_there(directory / name)
 
 
+def abandon_late(
+    directory: Path, identity: CommitIdentity, files: Iterable[StagedFile]
+) -> None:
+    """Remove files that a task has finished after the commit of its identity.
+
+    That is a speculative attempt, or a repetition. A commit that ends after this call
+    removes the files itself.
+    """
+    if Journal(directory).is_committed(identity):
+        for file in files:
+            DISK.remove_if_there(directory / file.name)
+
+
 def open_to_commit(directory: Path) -> LogManager:
     """Open a log directory without retention and compaction."""
     return LogManager(directory, broker=APPENDS_ONLY)

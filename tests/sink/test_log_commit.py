@@ -13,7 +13,7 @@ from kafkalog.errors import (
 )
 from kafkalog.sink import commit_steps
 from kafkalog.sink.journal import JOURNAL, Journal
-from kafkalog.sink.log_commit import abandon_staged, commit_staged
+from kafkalog.sink.log_commit import abandon_late, abandon_staged, commit_staged
 from kafkalog.sink.staging import CommitIdentity
 from kafkalog.testing import FailingDisk, TracingDisk
 from tests.sink.commits import (
@@ -345,6 +345,21 @@ def test_staged_files_are_abandoned_unless_their_commit_has_begun(
     abandon_staged(tmp_path, FIRST)
     abandon_staged(tmp_path, SECOND)
     assert staged_names(tmp_path) == needed
+
+
+def test_files_that_a_task_finishes_after_its_commit_are_removed(tmp_path):
+    early = stage(tmp_path, SECOND)
+    abandon_late(tmp_path, SECOND, early)
+    assert len(staged_names(tmp_path)) == len(early)
+    commit_staged(tmp_path, SECOND, early, partitions=3)
+    for identity in (FIRST, SECOND):
+        late = stage(tmp_path, identity)
+        other = stage(tmp_path, SECOND._replace(epoch=2))
+        abandon_late(tmp_path, identity, late)
+        assert {file.name for file in other} >= set(staged_names(tmp_path)) > set()
+        for file in other:
+            (tmp_path / file.name).unlink()
+    check_whole(tmp_path, flat())
 
 
 def test_a_directory_that_does_not_exist_has_nothing_to_abandon(tmp_path):

@@ -21,7 +21,7 @@ from uuid import uuid4
 
 from kafkalog.errors import ConfigError, KafkaLogError
 from kafkalog.export.optional_packages import require
-from kafkalog.sink.log_commit import abandon_staged, commit_staged
+from kafkalog.sink.log_commit import abandon_late, abandon_staged, commit_staged
 from kafkalog.sink.staging import CommitIdentity, StagedFile, StagingWriter
 from kafkalog.spark.sink.input_columns import ARROW_TYPES, TYPES, check_columns
 from kafkalog.spark.sink.partitioner import Partitioner, partitions_of
@@ -197,6 +197,7 @@ def stage_rows(
             encoder.add(batch)
         encoder.flush()
         files = staging.finish()
+    abandon_late(options.path, identity, files)
     freeze_imports()
     return StagedTask(identity, task, files, tuple(partitioner.assigned))
 
