@@ -193,12 +193,17 @@ def parse_journal(data: bytes) -> tuple[dict[str, QueryState], OpenCommit | None
         text = stored[:8].decode("ascii", "replace")
         reason = f"CRC mismatch: stored {text!r}, computed {computed:08x}"
         raise CorruptJournalError(reason, position=len(VERSION) + 1)
-    content: Any = json.loads(body)
-    queries = {
-        query: QueryState(epoch, producer and Producer(*producer))
-        for query, (epoch, producer) in content["queries"].items()
-    }
-    return queries, content["open"] and _open_commit(content["open"])
+    try:
+        content: Any = json.loads(body)
+        queries = {
+            query: QueryState(epoch, producer and Producer(*producer))
+            for query, (epoch, producer) in content["queries"].items()
+        }
+        return queries, content["open"] and _open_commit(content["open"])
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        position = len(data) - len(body)
+        reason = "expected the JSON of a journal of version 1"
+        raise CorruptJournalError(reason, position=position) from None
 
 
 def _open_commit(members: Mapping[str, Any]) -> OpenCommit:

@@ -1,10 +1,11 @@
 """Staged files: encoded batches of one task for one partition, waiting for a commit.
 
-    kafkalog-staged-<query>-<epoch>-<task>-<attempt>-<random>-<number>
+    kafkalog-staged-<query>-<epoch>-<task>-<attempt>-<driver>-<random>-<number>
 
 They are plain files in the log directory: a broker loads subdirectories only, and so do
-readers. `query` is a hash of the query's name. The random part differs for each writer,
-so that two attempts of a task never share a file.
+readers. `query` is a hash of the query's name, and `driver` the process that is to
+commit. The random part differs for each writer, so that two attempts of a task never
+share a file.
 
 A file has batches of magic 2 with base offset 0, one after another. It is forced to
 disk before the commit learns its name.
@@ -13,6 +14,7 @@ disk before the commit learns its name.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import secrets
 import time
@@ -40,7 +42,10 @@ ABANDONED_AFTER_S: Final = 3600
 
 READ_BYTES: Final = 8 << 20
 OPEN_FILES: Final = 64
-_NAME: Final = re.compile(STAGED + r"([0-9a-f]{16})-(\d+)-\d+-\d+-[0-9a-f]{16}-\d+")
+UNKNOWN_DRIVER: Final = "0.0"
+_NAME: Final = re.compile(
+    STAGED + r"([0-9a-f]{16})-(\d+)-\d+-\d+-([0-9a-f]+\.\d{1,9})-[0-9a-f]{16}-\d+"
+)
 
 
 class CommitIdentity(NamedTuple):
@@ -90,6 +95,8 @@ class StagingWriter:
         The commit that the files are for.
     task, attempt : int
         Numbers of the task, and of its attempt.
+    driver : str
+        The name of the process that is to commit, as `parent_process` returns it.
 
     Examples
     --------
@@ -111,11 +118,12 @@ class StagingWriter:
         task: int,
         attempt: int,
         disk: Disk = DISK,
+        driver: str = UNKNOWN_DRIVER,
     ) -> None:
         self._directory = directory
         self._prefix = (
             f"{STAGED}{identity.query_hash}-{identity.epoch}-{task}-{attempt}"
-            f"-{secrets.token_hex(8)}"
+            f"-{driver}-{secrets.token_hex(8)}"
         )
         self._disk = disk
         self._files: dict[tuple[str, int], StagedFile] = {}
@@ -246,7 +254,7 @@ def list_staged(directory: Path, identity: CommitIdentity) -> list[str]:
         return []
     return sorted(
         path.name
-        for path, query, epoch in _staged_in(directory)
+        for path, query, epoch, _ in _staged_in(directory)
         if (query, epoch) == (identity.query_hash, identity.epoch)
     )
 
@@ -254,29 +262,64 @@ def list_staged(directory: Path, identity: CommitIdentity) -> list[str]:
 def list_removable(directory: Path, committed: CommitIdentity) -> list[str]:
     """Return the names of staged files that no commit after `committed` needs.
 
-    These are those of the same query up to the same epoch, and those of any query to
-    which no task has written for an hour.
+    These are those of the same query up to the same epoch, those whose driver was a
+    process of this machine that has ended, and those of any query to which no task has
+    written for an hour.
     """
-    found: dict[str, list[tuple[str, int]]] = {}
+    found: dict[str, list[tuple[str, int, str]]] = {}
     newest: dict[str, float] = {}
-    for path, query, epoch in _staged_in(directory):
-        found.setdefault(query, []).append((path.name, epoch))
+    for path, query, epoch, driver in _staged_in(directory):
+        found.setdefault(query, []).append((path.name, epoch, driver))
         newest[query] = max(newest.get(query, 0), _modified_s(path))
     stale = time.time() - ABANDONED_AFTER_S
     return sorted(
         name
         for query, files in found.items()
-        for name, epoch in files
+        for name, epoch, driver in files
         if newest[query] < stale
+        or has_ended(driver)
         or (query == committed.query_hash and epoch <= committed.epoch)
     )
 
 
-def _staged_in(directory: Path) -> Iterator[tuple[Path, str, int]]:
-    """Yield each staged file, with the hash of its query and its epoch."""
+def parent_process() -> str:
+    """Return a name of the parent of this process: its machine and its id.
+
+    The machine is that of one boot and one namespace of process ids, so that equal ids
+    in two containers differ. Without ``/proc`` it is `UNKNOWN_DRIVER`.
+    """
+    machine = _machine()
+    return UNKNOWN_DRIVER if machine is None else f"{machine}.{os.getppid()}"
+
+
+def has_ended(process: str) -> bool:
+    """Return whether a process is of this machine, and has ended."""
+    machine, _, number = process.partition(".")
+    if machine != _machine():
+        return False
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:  # it is another user's
+        return False
+    return False
+
+
+def _machine() -> str | None:
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_bytes()
+        namespace = Path("/proc/self/ns/pid").stat().st_ino
+    except OSError:
+        return None
+    return hashlib.sha256(b"%b%d" % (boot, namespace)).hexdigest()[:16]
+
+
+def _staged_in(directory: Path) -> Iterator[tuple[Path, str, int, str]]:
+    """Yield each staged file, with the hash of its query, its epoch and its driver."""
     for path in directory.iterdir():
         if match := _NAME.fullmatch(path.name):
-            yield path, match[1], int(match[2])
+            yield path, match[1], int(match[2]), match[3]
 
 
 def _modified_s(path: Path) -> float:

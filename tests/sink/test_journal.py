@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkalog.codecs.checksum import crc32c
 from kafkalog.errors import CorruptJournalError
 from kafkalog.sink import journal as journal_module
 from kafkalog.sink.journal import (
@@ -55,6 +56,24 @@ def test_any_changed_byte_is_found(data):
 def test_a_journal_that_is_cut_short_is_found(size):
     with pytest.raises(CorruptJournalError):
         parse_journal(format_journal({}, COMMIT)[:size])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b"\xff",
+        b"[" * 100_000,
+        b'{"queries":[],"open":{}}',
+        b'{"queries":{"a":1},"open":null}',
+        b'{"queries":{},"open":{"identity":[]}}',
+    ],
+)
+def test_other_json_with_its_checksum_is_corrupt(body):
+    with pytest.raises(CorruptJournalError, match="expected the JSON of a journal"):
+        parse_journal(b"1\n%08x\n%b" % (crc32c(body), body))
 
 
 def test_a_corrupt_journal_is_an_error_with_its_path(tmp_path):

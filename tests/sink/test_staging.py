@@ -1,6 +1,7 @@
 """Staged files: written by tasks, read by commits, removed when nobody needs them."""
 
 import os
+import subprocess
 import time
 
 import pytest
@@ -8,10 +9,13 @@ import pytest
 from kafkalog.errors import StagedFileError
 from kafkalog.sink import staging
 from kafkalog.sink.staging import (
+    UNKNOWN_DRIVER,
     CommitIdentity,
     StagingWriter,
+    has_ended,
     list_removable,
     list_staged,
+    parent_process,
     read_staged,
 )
 from kafkalog.testing import FailingDisk, TracingDisk
@@ -123,6 +127,22 @@ def test_files_up_to_the_committed_epoch_are_removable(tmp_path):
     }
     stage(tmp_path, CommitIdentity("query:2", 1))
     assert set(list_removable(tmp_path, IDENTITY)) == names[3] | names[4]
+
+
+def test_files_whose_driver_has_ended_are_removable(tmp_path):
+    child = subprocess.Popen(["true"])
+    child.wait()
+    machine, _, parent = parent_process().partition(".")
+    assert not has_ended(f"{machine}.{parent}")
+    assert not has_ended(f"0123456789abcdef.{child.pid}")
+    assert not has_ended(UNKNOWN_DRIVER)
+    names = []
+    for driver in (f"{machine}.{child.pid}", f"{machine}.{os.getpid()}", "12ab.7"):
+        query = CommitIdentity(f"batch:{driver}")
+        with StagingWriter(tmp_path, query, 0, 0, driver=driver) as writer:
+            writer.write("t", 0, [build([b"v"])])
+            names += [file.name for file in writer.finish()]
+    assert list_removable(tmp_path, CommitIdentity("batch:other")) == names[:1]
 
 
 def test_files_of_another_query_are_removable_an_hour_after_its_last_write(tmp_path):

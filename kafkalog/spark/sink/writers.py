@@ -22,7 +22,12 @@ from uuid import uuid4
 from kafkalog.errors import ConfigError, KafkaLogError
 from kafkalog.export.optional_packages import require
 from kafkalog.sink.log_commit import abandon_late, abandon_staged, commit_staged
-from kafkalog.sink.staging import CommitIdentity, StagedFile, StagingWriter
+from kafkalog.sink.staging import (
+    CommitIdentity,
+    StagedFile,
+    StagingWriter,
+    parent_process,
+)
 from kafkalog.spark.sink.input_columns import ARROW_TYPES, TYPES, check_columns
 from kafkalog.spark.sink.partitioner import Partitioner, partitions_of
 from kafkalog.spark.sink.task_encoder import TaskEncoder
@@ -104,10 +109,11 @@ class KafkaLogBatchWriter(datasource.DataSourceArrowWriter):  # type: ignore[mis
         self.options = options
         name = uuid4().hex if options.batch_id is None else options.batch_id
         self.identity = CommitIdentity(f"batch:{name}")
+        self.driver = parent_process()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedTask:
         """Stage the rows of a task, on an executor."""
-        return stage_rows(iterator, self.options, self.identity)
+        return stage_rows(iterator, self.options, self.identity, self.driver)
 
     def commit(self, messages: Sequence[StagedTask | None]) -> None:
         """Append what the tasks staged, on the driver."""
@@ -124,11 +130,12 @@ class KafkaLogStreamWriter(STREAM_WRITER):  # type: ignore[misc]
     def __init__(self, options: SinkOptions, schema: Any) -> None:
         self.options = options
         self.schema = schema
+        self.driver = parent_process()
 
     def write(self, iterator: Iterator[Any]) -> StagedTask:
         """Stage the rows of a task, on an executor."""
         batches = batches_of_rows(iterator, self.schema) if PASSES_ROWS else iterator
-        return stage_rows(batches, self.options, identity_of_stream())
+        return stage_rows(batches, self.options, identity_of_stream(), self.driver)
 
     def commit(self, messages: Sequence[StagedTask | None], batchId: int) -> None:
         """Append what the tasks of a micro-batch staged, on the driver."""
@@ -184,14 +191,21 @@ def identity_of_stream() -> CommitIdentity:
 
 
 def stage_rows(
-    batches: Iterator[pa.RecordBatch], options: SinkOptions, identity: CommitIdentity
+    batches: Iterator[pa.RecordBatch],
+    options: SinkOptions,
+    identity: CommitIdentity,
+    driver: str,
 ) -> StagedTask:
-    """Encode and stage the rows of the running task."""
+    """Encode and stage the rows of the running task.
+
+    `driver` is Spark's Python daemon on the driver, which ends with Spark.
+    """
     context = require("pyspark", "spark").TaskContext.get()
     task, attempt = context.partitionId(), context.taskAttemptId()
     existing = existing_partitions(options.path)
     partitioner = Partitioner(existing, options.partitions, options.batch_bytes, task)
-    with StagingWriter(options.path, identity, task, attempt) as staging:
+    writer = StagingWriter(options.path, identity, task, attempt, driver=driver)
+    with writer as staging:
         encoder = TaskEncoder(options, partitioner, staging)
         for batch in batches:
             encoder.add(batch)
