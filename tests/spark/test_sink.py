@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -293,6 +294,20 @@ def test_tasks_that_saw_other_partitions_than_the_commit_finds_write_nothing(tmp
         writers.commit_tasks(tasks, options, identity)
     assert not [path for path in tmp_path.iterdir() if path.is_dir()]
     writers.commit_tasks(tasks[:1], options, identity)
+    assert values(tmp_path) == flat()
+
+
+def test_a_commit_waits_for_another_one_to_end(tmp_path):
+    from kafkalog.spark.sink import writers
+
+    options = writers.SinkOptions(path=tmp_path, partitions=3)
+    identity = CommitIdentity("batch:1")
+    task = writers.StagedTask(identity, 0, stage(tmp_path, identity), ())
+    other = kafkalog.LogManager(tmp_path)
+    closing = threading.Timer(0.5, other.close)
+    closing.start()
+    writers.commit_tasks([task], options, identity)
+    closing.join()
     assert values(tmp_path) == flat()
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-from kafkalog.errors import ConfigError, KafkaLogError
+from kafkalog.errors import ConfigError, KafkaLogError, LogLockedError
 from kafkalog.export.optional_packages import require
 from kafkalog.sink.log_commit import abandon_late, abandon_staged, commit_staged
 from kafkalog.sink.staging import (
@@ -53,6 +54,8 @@ PASSES_ROWS: Final = not hasattr(datasource, "DataSourceStreamArrowWriter")
 """Whether a stream's rows are passed one by one, as by Spark 4.0."""
 
 ROWS_AT_A_TIME: Final = 10_000
+WAIT_S: Final = 5.0
+"""Seconds that a commit waits for the lock of a log directory."""
 
 STREAM_WRITER: Any = (
     datasource.DataSourceStreamWriter
@@ -221,19 +224,31 @@ def commit_tasks(
     options: SinkOptions,
     identity: CommitIdentity,
 ) -> None:
-    """Commit what tasks staged, in the order of the tasks."""
+    """Commit what tasks staged, in the order of the tasks.
+
+    While another commit has the log directory locked, this one waits, for `WAIT_S` at
+    most: the lock may be that of a broker.
+    """
     staged = sorted(
         (message for message in messages if message is not None),
         key=lambda message: message.task,
     )
-    result = commit_staged(
-        options.path,
-        identity,
-        [file for message in staged for file in message.files],
-        partitions=options.partitions,
-        topic_settings=options.topic_settings,
-        visibility=options.visibility,
-        assigned=[one for message in staged for one in message.assigned],
-    )
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        try:
+            result = commit_staged(
+                options.path,
+                identity,
+                [file for message in staged for file in message.files],
+                partitions=options.partitions,
+                topic_settings=options.topic_settings,
+                visibility=options.visibility,
+                assigned=[one for message in staged for one in message.assigned],
+            )
+            break
+        except LogLockedError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(WAIT_S / 50)
     if result.is_replay:
         LOGGER.info("%s was committed before: nothing is written", identity)
