@@ -84,11 +84,14 @@ class Transactions:
     last_stable_offset: int = UNDECIDED
 
     def committed(self, rows: BatchHeaders) -> npt.NDArray[np.bool_]:
-        """Return which of `rows` a consumer with ``read_committed`` reads."""
+        """Return which of `rows` a consumer with ``read_committed`` reads.
+
+        A marker is no record of its transaction: compaction may remove the transaction
+        and keep the marker.
+        """
         visible = rows["last_offset"] < self.last_stable_offset
-        transactional = np.flatnonzero(
-            visible & (rows["attributes"] & TRANSACTIONAL_FLAG > 0)
-        )
+        flags = rows["attributes"] & (TRANSACTIONAL_FLAG | CONTROL_FLAG)
+        transactional = np.flatnonzero(visible & (flags == TRANSACTIONAL_FLAG))
         if len(self.aborted) and len(transactional):
             visible[transactional] = ~self._is_aborted(rows[transactional])
         return visible

@@ -142,7 +142,8 @@ def scan(
         With the latter, as for a consumer, records of aborted transactions are missing,
         and so is everything from the first undecided transaction on.
     control_records : bool
-        Whether control records, such as transaction markers, are returned.
+        Whether control records, such as transaction markers, are returned. Markers of
+        aborted transactions are, with any `isolation`.
     check_crcs : bool
         Whether CRCs are checked, which costs little. Without it, batches are not
         decoded either if `columns` needs only their headers, as all columns do but

@@ -39,8 +39,8 @@ def marker_types(name, directory):
     }
 
 
-def seen_by_a_consumer(name, directory):
-    """Return the rows that a consumer receives."""
+def seen_by_a_consumer(name, directory, *, markers=False):
+    """Return the rows that a consumer receives, and the `markers` that it ignores."""
     types = marker_types(name, directory)
     pending, hidden = {}, set()
     headers = kafka_rows.batches(name, directory)
@@ -63,7 +63,7 @@ def seen_by_a_consumer(name, directory):
         for file, row in kafka_rows.records(name, directory)
         if file.endswith(".log")
         and row[OFFSET] < stable
-        and not row[CONTROL]
+        and (markers or not row[CONTROL])
         and (row[SEGMENT], row[POSITION]) not in hidden
     ]
 
@@ -151,6 +151,17 @@ def test_bounds_select_committed_records_whatever_the_other_files_are(
         first, last = sorted(rng.choices(range(end + 2), k=2))
         scan = committed(place, start_offset=first, end_offset=last)
         within = [row for row in visible if first <= row[OFFSET] < last]
+        assert kafka_rows.from_chunks(scan.chunks()) == within
+        assert scan.count() == len(within)
+
+
+@pytest.mark.parametrize(("name", "directory"), TRANSACTIONAL)
+def test_the_markers_do_not_depend_on_where_the_reading_begins(name, directory):
+    place = golden_data.logs(name) / directory
+    visible = seen_by_a_consumer(name, directory, markers=True)
+    for start in {0, *(row[OFFSET] for row in visible if row[CONTROL])}:
+        scan = committed(place, start_offset=start, control_records=True)
+        within = [row for row in visible if row[OFFSET] >= start]
         assert kafka_rows.from_chunks(scan.chunks()) == within
         assert scan.count() == len(within)
 
