@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Final, Unpack
 
 from kafkalog.decoding.read_policy import Bounds
@@ -126,19 +127,34 @@ def divide_scan(
     If it `grows`, the last split of a log has the records that are appended until it is
     read. Few files are opened then.
     """
-    in_memory, places = list[Split](), dict[Location, tuple[PartitionSource, Bounds]]()
-    parts = list[SegmentRange]()
-    for source, bounds in request.sources:
-        if source.memory is not None:
-            whole = replace(request, sources=((source, bounds),))
-            in_memory.append(Split(whole, (), memoryview(source.memory).nbytes))
+    found = list[Split]()
+    for in_memory, group in groupby(request.sources, _is_in_memory):
+        if in_memory:
+            found += (_whole(request, *each) for each in group)
             continue
-        place = source.directory or source.file
-        assert place is not None
-        places[place] = source, bounds
-        parts += _ranges_of(source, bounds, grows=grows)
-    tasks = divide(parts, target_bytes, slack=SLACK)
-    return in_memory + [_split(request, task, places) for task in tasks]
+        sources = list(group)
+        places = {_place(source): (source, bounds) for source, bounds in sources}
+        parts = [part for each in sources for part in _ranges_of(*each, grows=grows)]
+        tasks = divide(parts, target_bytes, slack=SLACK)
+        found += (_split(request, task, places) for task in tasks)
+    return found
+
+
+def _is_in_memory(source: tuple[PartitionSource, Bounds]) -> bool:
+    return source[0].memory is not None
+
+
+def _place(source: PartitionSource) -> Location:
+    """Return the directory or the file of a source."""
+    place = source.directory or source.file
+    assert place is not None
+    return place
+
+
+def _whole(request: Scan, source: PartitionSource, bounds: Bounds) -> Split:
+    """Return the split of bytes in memory, which are not divided."""
+    whole = replace(request, sources=((source, bounds),))
+    return Split(whole, (), memoryview(source.memory).nbytes)
 
 
 def _ranges_of(
@@ -162,8 +178,7 @@ def _split(
     sources = list[tuple[PartitionSource, Bounds]]()
     ranges = list[OffsetRange]()
     for part in task:
-        place = part.directory if part.directory in places else part.segment.path
-        source, bounds = places[place]
+        source, bounds = places[part.directory]
         start = part.start
         if sources and sources[-1][0] is source and sources[-1][1].end_offset == start:
             start = sources.pop()[1].start_offset

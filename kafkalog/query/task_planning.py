@@ -245,13 +245,17 @@ def _segments_in(offset_range: OffsetRange, directory: Location) -> list[LogSegm
 
 
 def file_range(offset_range: OffsetRange, file: Location) -> SegmentRange:
-    """Return the part of a single file that has an offset range."""
+    """Return the part of a single file that has an offset range.
+
+    Its `directory` is the file: a source may list the file's directory as well.
+    """
     segment, offsets = LogSegment.of(file), (offset_range.start, offset_range.end)
     with segment.open() as source:
         end = source.size
         if offset_range.end <= segment.most:
             end = _end_position(segment, source, offset_range.end)
-        return _range_in(segment, source, offset_range, offsets, end)
+        part = _range_in(segment, source, offset_range, offsets, end)
+    return replace(part, directory=file)
 
 
 def _range_in(

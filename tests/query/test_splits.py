@@ -66,6 +66,22 @@ def test_a_lone_file_is_divided_where_its_index_has_batches(tmp_path):
     assert joined(tables_of(parts), whole) == whole.to_pylist()
 
 
+def test_a_source_may_list_files_their_directory_and_bytes(tmp_path):
+    with kafkalog.open(
+        tmp_path / "log-0", "a", kafkalog.LogConfig(internal_segment_bytes=200)
+    ) as log:
+        for number in range(9):
+            log.append(batch(b"%d" % number))
+    first, *_, last = sorted((tmp_path / "log-0").glob("*.log"))
+    source = [last, batch(b"in memory"), tmp_path, first, batch(b"also"), first.parent]
+    whole = kafkalog.scan(source).to_arrow()
+    for target_bytes in (1, 300, 1 << 20):
+        parts = kafkalog.splits(source, target_bytes)
+        assert joined(tables_of(parts), whole) == whole.to_pylist()
+    assert kafkalog.dataset(source).to_table().num_rows == len(whole)
+    assert kafkalog.stats(source, threads=2).total["records"] == len(whole)
+
+
 def test_splits_end_with_a_segment_if_one_ends_near(tmp_path):
     for number in range(6):
         write_segment(tmp_path / f"log-{number}", 3 << 20, index_every=2)
