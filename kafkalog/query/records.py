@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Iterator, Mapping, Sized
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 import numpy as np
@@ -26,6 +26,7 @@ from kafkalog.formats.batch_headers import Bytes, increment_sequences
 from kafkalog.formats.layout import CODECS, NO_SEQUENCE, NO_TIMESTAMP, CodecName
 from kafkalog.query.header_columns import batch_values
 from kafkalog.query.scan_columns import FIXED
+from kafkalog.query.sources import check_count
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -223,6 +224,8 @@ class Records(Generic[ByteStrings]):
         and ``headers`` is a list of pairs.
         """
         rows = namedtuple("Row", self.names)  # type: ignore[misc]  # of the columns
+        if not self.names:
+            return repeat(rows(), len(self))
         return map(rows._make, zip(*map(self._to_list, self.names), strict=True))
 
     def head(self, count: int) -> Records[ByteStrings]:
@@ -238,6 +241,11 @@ class Records(Generic[ByteStrings]):
         Records
             The first `count` records, or all if there are fewer.
 
+        Raises
+        ------
+        TypeError, ValueError
+            If the count is not an integer, or negative.
+
         Examples
         --------
         >>> import kafkalog
@@ -248,6 +256,7 @@ class Records(Generic[ByteStrings]):
         >>> records.head(2).value.to_list()
         [b'one', b'two']
         """
+        check_count("count", count)
         if count >= len(self):
             return self
         columns: dict[str, Column] = {

@@ -45,6 +45,7 @@ from kafkalog.query.sources import (
     Offset,
     PartitionSource,
     bounds_of,
+    check_count,
     check_known,
     check_offset,
     find_sources,
@@ -201,10 +202,8 @@ def scan(
     if not 1 <= max_batch_bytes <= LIMIT_OF_BATCH_BYTES:
         expected = f"1 to {LIMIT_OF_BATCH_BYTES}"
         raise ValueError(f"max_batch_bytes {max_batch_bytes}, expected {expected}")
-    if isinstance(limit, bool | float):
-        raise TypeError(f"limit {limit!r}, expected an integer")
-    if limit is not None and limit < 0:
-        raise ValueError(f"limit {limit}, expected 0 or more")
+    if limit is not None:
+        check_count("limit", limit)
     check_offset("start_offset", start_offset)
     check_offset("end_offset", end_offset)
     times = (start_timestamp, end_timestamp)
@@ -413,6 +412,11 @@ class Scan:
         pyarrow.Table
             The records, in the order of `chunks`. No more is read than they need.
 
+        Raises
+        ------
+        TypeError, ValueError
+            If the count is not an integer, or negative.
+
         Examples
         --------
         >>> import kafkalog
@@ -423,6 +427,7 @@ class Scan:
         >>> scan.head(2).to_pylist()
         [{'offset': 7, 'value': b'one'}, {'offset': 8, 'value': b'two'}]
         """
+        check_count("count", count)
         return limited(self, count).to_arrow()
 
     @property

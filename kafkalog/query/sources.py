@@ -198,6 +198,14 @@ def _is_partition_key(key: object) -> bool:
     return isinstance(topic, str) and is_number
 
 
+def check_count(name: str, count: int) -> None:
+    """Raise `TypeError` or `ValueError` unless `count` is an integer from 0 on."""
+    if isinstance(count, bool) or not hasattr(count, "__index__"):
+        raise TypeError(f"{name} {count!r}, expected an integer")
+    if count < 0:
+        raise ValueError(f"{name} {count}, expected 0 or more")
+
+
 def check_known(name: str, offset: Offset, sources: Iterable[PartitionSource]) -> None:
     """Raise `ValueError` for offsets of partitions that are not in the source."""
     if not isinstance(offset, Mapping):

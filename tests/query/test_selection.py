@@ -61,6 +61,16 @@ def test_a_limit_is_an_integer(limit):
         kafkalog.scan(LOGS, limit=limit)
 
 
+@pytest.mark.parametrize(
+    ("count", "error"), [(-1, ValueError), (2.5, TypeError), (True, TypeError)]
+)
+def test_a_head_has_no_records_or_more(count, error):
+    scan = kafkalog.scan(LOGS, topics="sizes")
+    for has_head in (scan, next(scan.chunks())):
+        with pytest.raises(error, match=f"count {count}, expected"):
+            has_head.head(count)
+
+
 @pytest.mark.parametrize("read", [kafkalog.scan, kafkalog.verify, kafkalog.repair])
 def test_empty_text_is_no_path(read, monkeypatch):
     monkeypatch.chdir(LOGS)
@@ -94,6 +104,13 @@ def test_records_iterate_as_named_tuples_of_the_columns(views):
             {"key": key.decode(), "value": value} for key, value in row["headers"]
         ]
     assert rows == expected.drop_columns("timestamp").to_pylist()
+
+
+def test_records_without_columns_iterate_as_empty_tuples():
+    scan = kafkalog.scan(LOGS, columns=[])
+    assert [len(list(chunk)) for chunk in scan.chunks()] == [
+        len(chunk) for chunk in scan.chunks()
+    ]
 
 
 @pytest.mark.parametrize("column", ["key", "headers"])
