@@ -54,7 +54,7 @@ def print_rows(
         cells = (cells_of(row, fields) for row in rows)
         _print_table(columns, cells, no_color=no_color)
     elif form == "csv":
-        _print(_csv_of(rows), terminal.escape_lines)
+        _print_csv(_csv_of(rows))
     else:
         texts = (json.dumps(row, ensure_ascii=False) for row in rows)
         _print_json(([text] for text in texts), form)
@@ -133,12 +133,11 @@ class RecordPrinter:
         self._spellings = spellings
         self._columns, self._form, self._decode = columns, form, decode
         self._coloured = terminal.is_coloured(no_color=no_color)
-        self._on_terminal = sys.stdout.isatty()
         self._table: Table | None = None
         self._rows: list[tuple[str, ...]] = []
         self._before = "["
         if form == "csv":
-            self._emit(f"{text_lines.csv_header(columns)}\n", terminal.escape_lines)
+            emit_csv(f"{text_lines.csv_header(columns)}\n")
 
     def __enter__(self) -> Self:
         return self
@@ -171,11 +170,11 @@ class RecordPrinter:
             records, self._columns, decode=self._decode, spellings=self._spellings
         )[:most]
         if self._form == "csv":
-            self._emit("\n".join(lines) + "\n", terminal.escape_lines)
+            emit_csv("\n".join(lines) + "\n")
         elif self._form == "jsonl":
-            self._emit("\n".join(lines) + "\n", terminal.escape_json)
+            emit_json("\n".join(lines) + "\n")
         else:
-            self._emit(self._before + BETWEEN.join(lines), terminal.escape_json)
+            emit_json(self._before + BETWEEN.join(lines))
             self._before = BETWEEN
         return len(lines)
 
@@ -198,9 +197,6 @@ class RecordPrinter:
             emit(f"{self._table.heading}\n")
         for line in map(self._table.line, rows):
             emit(f"{line}\n")
-
-    def _emit(self, text: str, escape: Callable[[str], str]) -> None:
-        emit(escape(text) if self._on_terminal else text)
 
 
 def cells_of(row: Row, fields: Sequence[TableField]) -> list[str]:
@@ -255,11 +251,9 @@ def csv_line(cells: Iterable[Any]) -> str:
     return line.getvalue()
 
 
-def _print(blocks: Iterable[list[str]], escape: Callable[[str], str]) -> None:
-    on_terminal = sys.stdout.isatty()
+def _print_csv(blocks: Iterable[list[str]]) -> None:
     for lines in blocks:
-        text = "\n".join(lines) + "\n"
-        emit(escape(text) if on_terminal else text)
+        emit_csv("\n".join(lines) + "\n")
 
 
 BETWEEN: Final = ",\n"
@@ -268,14 +262,13 @@ BETWEEN: Final = ",\n"
 def _print_json(blocks: Iterable[list[str]], form: str) -> None:
     """Print objects, one a line; as ``json``, a list that is closed after an error."""
     if form == "jsonl":
-        _print(blocks, terminal.escape_json)
+        for lines in blocks:
+            emit_json("\n".join(lines) + "\n")
         return
-    on_terminal = sys.stdout.isatty()
     before = "["
     try:
         for lines in blocks:
-            text = BETWEEN.join(lines)
-            emit(before + (terminal.escape_json(text) if on_terminal else text))
+            emit_json(before + BETWEEN.join(lines))
             before = BETWEEN
     finally:
         emit("]\n" if before == BETWEEN else "[]\n")
@@ -283,11 +276,32 @@ def _print_json(blocks: Iterable[list[str]], form: str) -> None:
 
 def print_object(value: Row) -> None:
     """Print one JSON object on a line."""
-    text = json.dumps(value, ensure_ascii=False)
-    emit(f"{terminal.escape_json(text) if sys.stdout.isatty() else text}\n")
+    emit_json(f"{json.dumps(value, ensure_ascii=False)}\n")
 
 
 def emit(text: str) -> None:
-    """Write text to standard output, as UTF-8 in any locale."""
+    """Write text to standard output, as UTF-8 in any locale.
+
+    Names of files that are not UTF-8 have the bytes that they have on disk.
+    """
+    _write(text.encode("utf-8", "surrogateescape"))
+
+
+def emit_csv(text: str) -> None:
+    """Write lines of CSV to standard output, escaped on a terminal."""
+    emit(terminal.escape_lines(text) if sys.stdout.isatty() else text)
+
+
+def emit_json(text: str) -> None:
+    r"""Write JSON to standard output, escaped on a terminal.
+
+    JSON is UTF-8. A byte in the name of a file that is not has an escape, such as
+    ``\udcff`` for ff, from which `os.fsencode` returns the byte.
+    """
+    escaped = terminal.escape_json(text) if sys.stdout.isatty() else text
+    _write(escaped.encode("utf-8", "backslashreplace"))
+
+
+def _write(data: bytes) -> None:
     sys.stdout.flush()
-    sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
+    sys.stdout.buffer.write(data)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
-from kafkalog.cli import command_output, terminal
+from kafkalog.cli import command_output
 from kafkalog.cli.command_output import Row, TableField
 from kafkalog.cli.text_table import SAMPLE_ROWS, Table
 
@@ -29,7 +28,6 @@ class RowPrinter(AbstractContextManager["RowPrinter"]):
     def __init__(self, form: str, columns: Sequence[str] = ()) -> None:
         self._form, self._columns = form, columns
         self._known = frozenset(columns)
-        self._on_terminal = sys.stdout.isatty()
         self._before = "["
         self._kept: list[list[str]] = []
         self._table: Table | None = None
@@ -38,9 +36,9 @@ class RowPrinter(AbstractContextManager["RowPrinter"]):
         """Print a row, or keep it until a table's widths are known."""
         match self._form:
             case "jsonl":
-                self._emit_json(f"{_json(row)}\n")
+                command_output.emit_json(f"{_json(row)}\n")
             case "json":
-                self._emit_json(f"{self._before}{_json(row)}")
+                command_output.emit_json(f"{self._before}{_json(row)}")
                 self._before = command_output.BETWEEN
             case "csv":
                 self._emit_csv(self._csv_cells(row))
@@ -92,11 +90,7 @@ class RowPrinter(AbstractContextManager["RowPrinter"]):
                 yield "" if cell is None else str(cell)
 
     def _emit_csv(self, cells: Iterable[str]) -> None:
-        line = ",".join(cells) + "\n"
-        command_output.emit(terminal.escape_lines(line) if self._on_terminal else line)
-
-    def _emit_json(self, text: str) -> None:
-        command_output.emit(terminal.escape_json(text) if self._on_terminal else text)
+        command_output.emit_csv(",".join(cells) + "\n")
 
 
 def _json(value: Any) -> str:

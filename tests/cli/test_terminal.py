@@ -1,6 +1,7 @@
 """On a terminal: a table that fits, optional colour, and no control characters."""
 
 import json
+import os
 import re
 
 import pytest
@@ -105,6 +106,22 @@ def test_names_of_files_in_messages_are_escaped(tmp_path):
 def test_a_pipe_gets_the_bytes_unescaped(hostile_log):
     [line] = run("cat", hostile_log).stdout.decode().splitlines()
     assert json.loads(line)["key"] == EVIL
+
+
+@pytest.mark.parametrize("form", ["json", "jsonl"])
+@pytest.mark.parametrize("arguments", [["info"], ["find", "--offset", "0"]])
+@pytest.mark.parametrize("show", [run, on_terminal])
+def test_a_name_that_is_not_utf8_is_escaped_in_json(tmp_path, show, arguments, form):
+    place = tmp_path / os.fsdecode(b"logs-\xff")
+    (place / "log-0").mkdir(parents=True)
+    batch = kafkalog.RecordBatchBuilder()
+    batch.append(None, b"value", timestamp=1)
+    (place / "log-0" / f"{0:020}.log").write_bytes(batch.build())
+    shown = show(*arguments, place, "--format", form)
+    text = shown if isinstance(shown, str) else shown.stdout.decode()
+    found = json.loads(text)
+    [row] = found if isinstance(found, list) else [found]
+    assert row["path"].startswith(str(place))
 
 
 def test_progress_is_shown_on_a_terminal_unless_quiet(tmp_path):
