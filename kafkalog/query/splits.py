@@ -167,7 +167,7 @@ def _ranges_of(
         ranges = growing_ranges if grows else segment_ranges
         yield from ranges(wanted, source.directory)
     elif source.file is not None:
-        yield file_range(wanted, source.file)
+        yield file_range(wanted, source.file, grows=grows)
 
 
 def _split(

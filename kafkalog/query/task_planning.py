@@ -25,7 +25,7 @@ from kafkalog.formats.batch_headers import (
 )
 from kafkalog.formats.layout import LOG_OVERHEAD, MAX_BATCH_BYTES
 from kafkalog.log.log_segments import from_offset, list_segments, read_on
-from kafkalog.segment.file_records import Step
+from kafkalog.segment.file_records import Skipped, Step
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.byte_source import ByteSource
 from kafkalog.storage.file_names import MAX_OFFSET
@@ -183,8 +183,8 @@ def segment_ranges(
 ) -> Iterator[SegmentRange]:
     """Yield the parts of an offset range by segment.
 
-    A range without an end ends after the last valid batch that the log has now, unless
-    it `grows`.
+    A range without an end ends after the last batch that the log has now, unless it
+    `grows`, or the log ends in damage: that is found when the range is read.
     """
     reached = offset_range.start
     for segment, source in read_on(directory, _segments_in(offset_range, directory)):
@@ -193,7 +193,7 @@ def segment_ranges(
         if offset_range.end < LAST and offset_range.end <= segment.most:
             end = _end_position(segment, source, stop)
         elif segment.most == MAX_OFFSET and not grows:
-            stop, end = segment.last_end(source, past_damage=True)
+            stop, end = _end_now(segment, source, (stop, end))
         part = _range_in(segment, source, offset_range, (start, stop), end)
         if part.begin < part.end and start < stop:
             yield part
@@ -244,16 +244,30 @@ def _segments_in(offset_range: OffsetRange, directory: Location) -> list[LogSegm
     return [segment for segment in listed if segment.base_offset < offset_range.end]
 
 
-def file_range(offset_range: OffsetRange, file: Location) -> SegmentRange:
-    """Return the part of a single file that has an offset range.
+def _end_now(
+    segment: LogSegment, source: ByteSource, no_end: tuple[int, int]
+) -> tuple[int, int]:
+    """Return the offset and the position of the end; `no_end` if there is damage."""
+    end = segment.last_end(source, past_damage=True)
+    after = segment.records(source, end[1], policy=SKIPPING)
+    return no_end if any(isinstance(step, Skipped) for step in after) else end
+
+
+def file_range(
+    offset_range: OffsetRange, file: Location, *, grows: bool = False
+) -> SegmentRange:
+    """Return the part of a single file that has an offset range, as `segment_ranges`.
 
     Its `directory` is the file: a source may list the file's directory as well.
     """
-    segment, offsets = LogSegment.of(file), (offset_range.start, offset_range.end)
+    segment = LogSegment.of(file)
     with segment.open() as source:
-        end = source.size
-        if offset_range.end <= segment.most:
-            end = _end_position(segment, source, offset_range.end)
+        stop, end = offset_range.end, source.size
+        if stop < LAST:
+            end = _end_position(segment, source, stop)
+        elif not grows:
+            stop, end = _end_now(segment, source, (stop, end))
+        offsets = offset_range.start, stop
         part = _range_in(segment, source, offset_range, offsets, end)
     return replace(part, directory=file)
 

@@ -107,10 +107,43 @@ def count_of(part):
 def test_a_split_keeps_its_records_when_its_log_grows(tmp_path):
     with kafkalog.open(tmp_path / "log-0", mode="a") as log:
         log.append(batch(b"one"))
-        [part] = kafkalog.splits(tmp_path)
+        [file] = (tmp_path / "log-0").glob("*.log")
+        parts = [*kafkalog.splits(tmp_path), *kafkalog.splits(file)]
         log.append(batch(b"two"))
+    assert len(parts) == 2
+    for part in parts:
         assert part.scan().to_arrow()["value"].to_pylist() == [b"one"]
         assert part.offset_ranges == (("log", 0, part.offset_ranges[0].start, 1),)
+
+
+def flipped(data):
+    return data[:-1] + bytes([data[-1] ^ 1])
+
+
+@pytest.mark.parametrize("target_bytes", [1, 1 << 30])
+@pytest.mark.parametrize("lone", [False, True])
+@pytest.mark.parametrize("damage", [flipped, lambda data: data + b"\1" * 100])
+def test_damage_at_the_end_is_found_by_the_last_split(
+    tmp_path, damage, lone, target_bytes
+):
+    with kafkalog.open(tmp_path / "log-0", mode="a") as log:
+        for number in range(3):
+            log.append(batch(b"%d" % number))
+    [file] = (tmp_path / "log-0").glob("*.log")
+    file.write_bytes(damage(file.read_bytes()))
+    source = file if lone else tmp_path
+    whole = kafkalog.scan(source, on_corruption="skip")
+    expected = whole.to_arrow()
+    scans = [
+        part.scan()
+        for part in kafkalog.splits(source, target_bytes, on_corruption="skip")
+    ]
+    tables = [one.to_arrow() for one in scans]
+    assert joined(tables, expected) == expected.to_pylist()
+    assert [problem for one in scans for problem in one.problems] == whole.problems
+    assert len(whole.problems) == 1
+    with pytest.raises(kafkalog.CorruptRecordError):
+        tables_of(kafkalog.splits(source, target_bytes))
 
 
 @pytest.mark.parametrize("start", [0, 3])
