@@ -167,7 +167,9 @@ def _ranges_of(
         ranges = growing_ranges if grows else segment_ranges
         yield from ranges(wanted, source.directory)
     elif source.file is not None:
-        yield file_range(wanted, source.file, grows=grows)
+        part = file_range(wanted, source.file, grows=grows)
+        if part.begin < part.end and part.start < part.stop:
+            yield part
 
 
 def _split(

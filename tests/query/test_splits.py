@@ -172,6 +172,20 @@ def batch(value):
     return builder.build()
 
 
+@pytest.mark.parametrize(
+    "content", [b"", batch(b"one")[:-1], batch(b"one")], ids=["empty", "partial", "one"]
+)
+@pytest.mark.parametrize("start", [0, 1])
+def test_a_file_without_records_has_no_splits(tmp_path, content, start):
+    file = tmp_path / f"{0:020}.log"
+    file.write_bytes(content)
+    records = kafkalog.scan(file, start_offset=start).count()
+    assert [
+        part.scan().count() for part in kafkalog.splits(file, start_offset=start)
+    ] == [records] * records
+    assert kafkalog.dataset(file, start_offset=start).count_rows() == records
+
+
 def test_bytes_in_memory_are_one_split():
     data = batch(b"one")
     [part] = kafkalog.splits(data, 1)
