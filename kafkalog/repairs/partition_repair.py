@@ -582,7 +582,11 @@ class _Attempt:
         return FileChange(self._path(file), result, action)
 
     def _verify(self, changes: Iterable[FileChange]) -> tuple[Problem, ...]:
-        """Verify the partition with its changes; logs and indexes are links."""
+        """Verify the partition with its changes; logs and indexes are links.
+
+        The topic id stays as it is, and so does its problem, which is found with the
+        cluster's metadata.
+        """
         source, root = self._damage.directory, self._place / "result"
         results = {Path(each.path).name: each.result for each in changes}
         directory = root / source.name
@@ -599,7 +603,9 @@ class _Attempt:
         for file, result in results.items():
             if result is not None:
                 _stand_in(result, directory / file)
-        return verify_locked(directory, links=True).problems
+        found = verify_locked(directory, links=True).problems
+        kept = [each for each in self._damage.problems if each.cause == Cause.TOPIC_ID]
+        return (*found, *kept)
 
 
 def _stand_in(path: Path, target: Path) -> None:

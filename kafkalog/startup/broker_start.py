@@ -424,13 +424,21 @@ class _BrokerStart:
     def _place_futures(self) -> None:
         """Note what becomes of the targets of moves.
 
-        One that the cluster has accepted replaces the current log of the same topic.
+        One that the cluster has accepted replaces the current log of the same topic. A
+        move is from one log directory to another: within one, the name is taken.
         """
         current = self._by_key(StartState.CLEAN, StartState.RECOVER)
         for key, futures in self._by_key(StartState.FUTURE).items():
             logs = [log for log in current.get(key, []) if log.topic_id is not None]
             for future in futures:
-                if future.accepted:
+                here = [log for log in logs if log.found is future.found]
+                if future.accepted and here:
+                    taken = here[0].start.directory
+                    future.note(f"cannot be promoted: {taken} exists in its directory")
+                    future.found.failures.append(
+                        f"{future.start.directory} cannot be renamed: {taken} exists"
+                    )
+                elif future.accepted:
                     future.note("promoted: becomes the current log of the partition")
                     for log in logs:
                         log.note(

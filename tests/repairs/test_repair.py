@@ -224,6 +224,21 @@ def test_what_cannot_be_repaired_is_listed(ledger):
     assert "1 error without a repair" in str(report)
 
 
+def test_a_topic_id_of_another_topic_is_left_after_a_repair(tmp_path):
+    logs = shutil.copytree(golden_data.logs("k431-clean"), tmp_path / "logs")
+    damages.torn_index(logs / "ledger-0")
+    identity = "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAZg\n"
+    (logs / "ledger-0" / "partition.metadata").write_text(identity)
+    for report in (repair(logs), repair(logs, apply=True)):
+        [problem] = report.unrepaired
+        assert (problem.path, problem.cause) == (
+            "ledger-0/partition.metadata",
+            "topic_id",
+        )
+    assert report.applied
+    assert verify(logs).errors == 1
+
+
 @pytest.mark.parametrize("kind", ["link", "directory", "pipe"])
 def test_what_is_no_regular_file_stays(ledger, kind, tmp_path):
     path = ledger / "00000000000000000005.index"

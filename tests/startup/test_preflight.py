@@ -308,6 +308,16 @@ def test_a_future_log_replaces_the_current_log_that_the_cluster_gave_up(pair):
     assert [path.name[-7:] for path in first.glob("orders-0*")] == ["-delete"]
 
 
+def test_a_future_log_next_to_the_current_one_fails_their_directory(logs):
+    shutil.copytree(logs / "orders-0", logs / f"orders-0.{UUID}-future")
+    report = kafkalog.preflight(logs)
+    assert set(states(report).values()) == {"offline"}
+    assert "cannot be renamed" in report.directories[0].notes[0]
+    assert report.stops[0] == "all log directories fail"
+    with pytest.raises(OSError, match="not empty"):
+        LogManager(logs, cluster=logs)
+
+
 def test_a_future_log_is_kept_while_its_move_goes_on(pair):
     first, second = pair
     future = shutil.copytree(first / "orders-0", second / f"orders-0.{UUID}-future")
