@@ -44,7 +44,7 @@ class KnownOffsets(NamedTuple):
         )
         epochs = _epochs_of(directory)
         names = parse_file_names(entry.name for entry in entries(directory))
-        ends = [high_watermark, recovery_point, start]
+        ends = [high_watermark, recovery_point]
         ends += [entry.start_offset for entry in epochs]
         ends += [
             each.base_offset

@@ -24,7 +24,6 @@ from kafkalog.copies.copy_directory import (
     topic_id_of,
 )
 from kafkalog.copies.image_search import ImageFile, find_batches
-from kafkalog.copies.known_offsets import KnownOffsets
 from kafkalog.copies.salvage_report import SalvagedPartition, SalvageReport
 from kafkalog.copies.valid_batches import ValidBatches
 from kafkalog.errors import (
@@ -190,9 +189,8 @@ def _of_one(
     `cluster_id` is the topic's id in the cluster's metadata, for a directory that has
     no valid one: a broker would take it for a stray.
     """
-    known = KnownOffsets.of(source, name) if source.is_dir() else None
-    batches = ValidBatches(known)
-    coverage, notes = batches.coverage, batches.notes
+    batches = ValidBatches.of(source, name) if source.is_dir() else ValidBatches()
+    known, coverage, notes = batches.known, batches.coverage, batches.notes
     topic_id = topic_id_of(source) if source.is_dir() else None
     if topic_id is None and cluster_id is not None:
         topic_id = cluster_id
@@ -209,7 +207,6 @@ def _of_one(
                         log.begin_segment(int(batches.first_offsets[0]))
                     _append(log, step.data, step.origin, step.rows, notes)
         else:
-            coverage.reached = known.log_start_offset
             for each in batches.of_directory(source):
                 if isinstance(each, LogSegment):
                     log.begin_segment(each.base_offset)

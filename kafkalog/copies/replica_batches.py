@@ -59,9 +59,9 @@ class Replica:
     @classmethod
     def read(cls, directory: Path, name: Name) -> Replica:
         """Return the replica in a partition's directory, all of which is read."""
-        known = KnownOffsets.of(directory, name)
-        batches = ValidBatches(known)
-        batches.coverage.reached = known.log_start_offset
+        batches = ValidBatches.of(directory, name)
+        known = batches.known
+        assert known is not None
         parts: list[BatchHeaders] = [np.empty(0, BATCH)]
         numbers: list[npt.NDArray[np.int32]] = [np.empty(0, np.int32)]
         restored: list[Bools] = [np.empty(0, np.bool_)]

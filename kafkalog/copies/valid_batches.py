@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from kafkalog.formats.layout import MAX_BATCH_BYTES, NO_LEADER_EPOCH
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.log.log_segments import list_segments
+from kafkalog.log.ownership import Name
 from kafkalog.segment.entry_order import Limits
 from kafkalog.segment.entry_search import (
     find_valid_entry,
@@ -62,7 +63,7 @@ class ValidBatches:
     coverage: OffsetCoverage = field(default_factory=OffsetCoverage)
     bytes_unreadable: int = 0
     notes: list[str] = field(default_factory=list)
-    """The leader epochs that were damaged, and those that the batches have now."""
+    """What was damaged next to the batches, and what holds instead."""
     first_offsets: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     """The first offsets of the batches that were yielded last."""
     bases: list[int] = field(default_factory=list)
@@ -71,6 +72,25 @@ class ValidBatches:
     """The indexes of those whose leader epoch was damaged."""
     _epoch: int = NO_LEADER_EPOCH
     _next: LogSegment | None = None
+
+    @classmethod
+    def of(cls, directory: Location, name: Name) -> Self:
+        """Return the valid batches of a directory, with the offsets known around it.
+
+        A checkpointed log start offset after all that is known of the log is damaged.
+        It is ignored: with it, no record of the log could be read.
+        """
+        known, notes = KnownOffsets.of(directory, name), []
+        start = known.log_start_offset
+        if start is not None and start > known.end:
+            batches = cls(known)
+            for _ in batches.of_directory(directory):
+                pass
+            end = max(known.end, batches.coverage.reached or 0)
+            if start > end:
+                notes.append(f"log start offset {start}, expected at most {end}")
+                known = known._replace(log_start_offset=None)
+        return cls(known, OffsetCoverage(known.log_start_offset), notes=notes)
 
     def of_directory(self, directory: Location) -> Iterator[LogSegment | Step]:
         """Yield the segments of a partition's directory, and their batches.

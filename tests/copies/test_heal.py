@@ -87,6 +87,18 @@ def test_the_healed_log_is_the_original_or_nothing_is_written(
     shutil.rmtree(tmp_path)
 
 
+def test_a_log_start_offset_past_the_end_of_one_replica_is_ignored(original, tmp_path):
+    replicas = copies_of(original, tmp_path)
+    for replica in replicas[:2]:
+        (replica / "log-start-offset-checkpoint").write_text("0\n1\norders 0 1000000\n")
+    first = segments_of(original)[0]
+    damage(replicas[0], first, batches_of((original / first).read_bytes())[2].position)
+    assert kafkalog.heal(replicas, tmp_path / "out").ok
+    assert logs_of(tmp_path / "out" / "orders-0") == logs_of(original)
+    start = kafkalog.Log(tmp_path / "out" / "orders-0").log_start_offset
+    assert start == kafkalog.Log(original).log_start_offset
+
+
 def test_the_sources_have_the_replica_of_each_range(original, tmp_path):
     a, b, c = copies_of(original, tmp_path)
     first, second, *_ = segments_of(original)

@@ -74,6 +74,27 @@ def test_epochs_ids_and_offsets_of_the_log_come_over(name, tmp_path):
             assert copied.read_bytes() == metadata.read_bytes()
 
 
+STARTS = "log-start-offset-checkpoint"
+
+
+def test_a_log_start_offset_past_all_that_is_known_is_ignored(original, tmp_path):
+    source = copy_of(original, tmp_path)
+    end = kafkalog.Log(source / "orders-0").log_end_offset
+    (source / STARTS).write_text("0\n1\norders 0 1000000\n")
+    [row] = kafkalog.salvage(source, tmp_path / "out").partitions
+    assert row.notes == (f"log start offset 1000000, expected at most {end}",)
+    assert (row.missing, row.bytes_unreadable) == ((), 0)
+    salvaged = kafkalog.scan(tmp_path / "out", control_records=True)
+    assert salvaged.count() == row.records > 0
+    # The records before it are deleted ones if the log had reached it.
+    (source / STARTS).write_text(f"0\n1\norders 0 {end + 10}\n")
+    for checkpoint in CHECKPOINTS:
+        (source / checkpoint).write_text(f"0\n1\norders 0 {end + 12}\n")
+    [row] = kafkalog.salvage(source, tmp_path / "deleted").partitions
+    assert (row.missing, row.notes) == (((end + 10, end + 11),), ())
+    assert kafkalog.scan(tmp_path / "deleted", control_records=True).count() == 0
+
+
 @settings(max_examples=50)
 @given(data=st.data())
 def test_damage_loses_the_batches_it_touches_and_no_others(
