@@ -30,11 +30,17 @@ from kafkalog.cleaner.partition_facts import count_records
 from kafkalog.cleaner.retention_decision import BatchDecision
 from kafkalog.copies.record_selection import RecordSelection
 from kafkalog.decoding.batch_decoder import decode
-from kafkalog.decoding.read_policy import STRICT, Bounds, CrcCheck, ReadPolicy
+from kafkalog.decoding.read_policy import (
+    FIRST,
+    STRICT,
+    Bounds,
+    CrcCheck,
+    ReadPolicy,
+)
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.encoding.batch_encoder import encode
 from kafkalog.encoding.record_columns import ByteColumn, RecordColumns
-from kafkalog.errors import LocatedError
+from kafkalog.errors import CorruptCheckpointError, LocatedError
 from kafkalog.formats.batch_headers import BatchHeaders, Bytes, have_flag
 from kafkalog.formats.layout import (
     BATCH,
@@ -64,6 +70,7 @@ from kafkalog.segment.file_records import (
     headers_always_suffice,
 )
 from kafkalog.segment.log_segment import LogSegment
+from kafkalog.storage.checkpoint_file import LOG_STARTS
 from kafkalog.storage.file_names import MAX_OFFSET
 from kafkalog.storage.location import Location
 
@@ -145,23 +152,37 @@ class SelectedBatches:
         segments = list_segments(self.directory)
         if not segments:
             return LogExtent(0, 0, 0, LastRecords.of({}))
-        start = max(self.source.log_start_offset, segments[0].base_offset)
+        with segments[-1].open() as source:
+            end = segments[-1].next_offset(source, past_damage=True)
+        start = max(self._log_start_offset(end), segments[0].base_offset)
         last = _LastOfProducers()
-        end = segments[-1].base_offset
-        if self.selection.is_everything:
-            with segments[-1].open() as source:
-                end = segments[-1].next_offset(source, past_damage=True)
-        else:
+        if not self.selection.is_everything:
             for rows in self._headers(from_offset(segments, start)):
                 last.add(rows, self.bounds.end_offset)
                 end = max(end, int(rows["last_offset"][-1]) + 1)
-        end = max(end, start)
         bound = self.bounds.start_offset
         start = min(max(start, bound), end)
         end = min(end, self.bounds.end_offset)
         first = max(from_offset(segments, start)[0].base_offset, bound)
         first = min(first, start) if start < end else start
         return LogExtent(first, start, max(end, start), last.result())
+
+    def _log_start_offset(self, end: int) -> int:
+        """Return the log start offset of the source, unless it is past its `end`.
+
+        That is damage, with which no record would be copied.
+        """
+        start = self.source.log_start_offset
+        if start <= end:
+            return start
+        reason = f"log start offset {start} of {self.name[0]}-{self.name[1]}"
+        error = CorruptCheckpointError(f"{reason}, expected at most {end}").located(
+            self.directory.parent / LOG_STARTS
+        )
+        if not self.policy.skips:
+            raise error
+        self._skip(error, None, None)
+        return FIRST
 
     def least_bytes(self) -> int:
         """Return the bytes that the copy has at least, by the sizes of files.

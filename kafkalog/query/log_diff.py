@@ -428,14 +428,14 @@ class _Comparison:
             yield "equal"
 
     def _difference(self, first: _Difference) -> str:
-        for (behind, ahead), only in zip(
-            (self._sides, self._sides[::-1]), self._only, strict=True
-        ):
+        pairs = self._sides, self._sides[::-1]
+        for behind, ahead in pairs:
             if behind.end < self._start:
                 return (
                     f"no common offsets: {behind.name} ends at offset {behind.end}, "
                     f"{ahead.name} starts at offset {self._start}"
                 )
+        for (behind, ahead), only in zip(pairs, self._only, strict=True):
             if not only and first.offset >= behind.end:
                 return (
                     f"{behind.name} is behind: it ends at offset {behind.end}, "

@@ -13,7 +13,12 @@ from hypothesis import strategies as st
 
 import kafkalog
 from kafkalog.copies.pending_directory import INCOMPLETE
-from kafkalog.errors import CorruptRecordError, LogArgumentError, LogStateError
+from kafkalog.errors import (
+    CorruptCheckpointError,
+    CorruptRecordError,
+    LogArgumentError,
+    LogStateError,
+)
 from kafkalog.formats.properties import MetaProperties
 from kafkalog.storage.checkpoint_file import LOG_STARTS, read_offsets
 from kafkalog.storage.durable_file import Disk
@@ -753,3 +758,18 @@ def test_no_interrupted_copy_passes_for_a_whole_one(tmp_path):
             break
         copy.mkdir(exist_ok=True)
     assert states == {(False, False), (False, True), (True, False)}
+
+
+def test_a_log_start_offset_past_the_end_is_damage(tmp_path):
+    source = tmp_path / "source"
+    shutil.copytree(CLEAN / "orders.none-0", source / "orders.none-0")
+    (source / LOG_STARTS).write_text("0\n1\norders.none 0 1000000\n")
+    end = kafkalog.Log(CLEAN / "orders.none-0").log_end_offset
+    reason = f"log start offset 1000000 of orders.none-0, expected at most {end}"
+    with pytest.raises(CorruptCheckpointError, match=reason):
+        kafkalog.restore(source, tmp_path / "raised")
+    report = kafkalog.restore(source, tmp_path / "copy", on_corruption="skip")
+    [problem] = report.problems
+    assert (problem.path, problem.reason) == (source / LOG_STARTS, reason)
+    expected = records_in(CLEAN / "orders.none-0")
+    assert records_in(tmp_path / "copy" / "orders.none-0") == expected

@@ -163,6 +163,11 @@ def test_offsets_before_the_log_start_of_one_side_are_not_compared(
 @pytest.mark.parametrize("batches", [[], [build(2, "none", 20)]])
 def test_logs_without_common_offsets_differ(first, tmp_path, batches):
     other = one_segment(tmp_path / "b" / "t-0", *batches, base=20)
+    reverse = row_of(other, first)
+    assert reverse.why == (
+        "no common offsets: b ends at offset 9, a starts at offset 20; "
+        "offsets 0 to 19 of b are not compared, as a starts at offset 20"
+    )
     row = row_of(first, other)
     epoch = 5 if batches else None
     assert brief(row) == ((False, 20, epoch), (0, 3 * len(batches)))
