@@ -46,6 +46,14 @@ class Exit(IntEnum):
 class Refused(Exception):
     """The request would destroy data; the message states which."""
 
+    @classmethod
+    def of(cls, error: Exception) -> Refused:
+        """Return the refusal for an error, with its advice."""
+        refused = cls(describe(error))
+        for note in notes_of(error):
+            refused.add_note(note)
+        return refused
+
 
 class Damaged(Exception):
     """Corrupt data was found and reported; the valid data was printed."""
@@ -77,7 +85,7 @@ def refusals() -> Iterator[None]:
     except LogLockedError:
         raise
     except LogStateError as error:
-        raise Refused(str(error)) from error
+        raise Refused.of(error) from error
 
 
 def code_of(error: BaseException) -> Exit | None:
@@ -108,6 +116,8 @@ def reported(context: click.Context) -> Iterator[None]:
                 raise
             sys.stdout.flush()
             print_error(describe(error))
+            for note in notes_of(error):
+                print_error(note)
         sys.stdout.flush()
     except BrokenPipeError:
         _discard_stdout()
@@ -129,6 +139,11 @@ def describe(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{error.strerror}: {os.fsdecode(error.filename)}"
     return str(error) or "interrupted"
+
+
+def notes_of(error: BaseException) -> list[str]:
+    """Return the advice that was added to an error."""
+    return getattr(error, "__notes__", [])
 
 
 def print_error(message: str) -> None:

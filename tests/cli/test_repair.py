@@ -4,6 +4,7 @@ import json
 import shutil
 
 import kafkalog
+from kafkalog.storage.durable_file import Disk
 from tests import golden_data
 from tests.repairs.damaged_logs import tree
 from tests.startup import damages
@@ -89,7 +90,30 @@ def test_undoing_after_a_change_is_refused_with_4(tmp_path):
     path.write_bytes(path.read_bytes() + b"appended")
     ran = call("repair", logs, "--undo")
     assert (ran.exit_code, ran.stdout) == (4, "")
-    assert str(path) in ran.stderr
+    reason, advice = ran.stderr.splitlines()
+    assert str(path) in reason
+    assert advice.startswith(f"kafkalog: The originals are in {logs.parent}")
+
+
+def test_a_repair_that_fails_midway_states_how_to_go_back(tmp_path, monkeypatch):
+    logs = damaged(tmp_path, damages.torn_index)
+    before = tree(logs)
+
+    def failing(disk, source, target):
+        if ".kafkalog-repair" in str(target):
+            return rename(disk, source, target)
+        raise OSError(28, "No space left on device", str(target))
+
+    rename = Disk.rename
+    monkeypatch.setattr(Disk, "rename", failing)
+    ran = call("repair", logs, "--apply")
+    assert (ran.exit_code, ran.stdout) == (3, "")
+    reason, advice = ran.stderr.splitlines()
+    assert reason.startswith("kafkalog: No space left on device: ")
+    assert advice == "kafkalog: Restore the originals: kafkalog repair PATH --undo"
+    monkeypatch.undo()
+    assert call("repair", logs, "--undo").exit_code == 0
+    assert tree(logs) == before
 
 
 def test_a_locked_directory_is_refused_with_4(tmp_path):

@@ -126,7 +126,7 @@ def command(
     try:
         file_export.check_target(out, overwrite=overwrite)
     except (FileExistsError, PermissionError) as error:
-        raise exits.Refused(exits.describe(error)) from None
+        raise exits.Refused.of(error) from None
     file_export.check_parent(out)
     with progress_bar(out.name, quiet=quiet) as progress:
         scan = options.scan([path], progress)
@@ -159,14 +159,14 @@ def _append(
     try:
         check_target(out, overwrite=delta_table.is_delta_table(out))
     except (FileExistsError, PermissionError) as error:
-        raise exits.Refused(exits.describe(error)) from None
+        raise exits.Refused.of(error) from None
     check_parent(out)
     try:
         with progress_bar(out.name, quiet=quiet) as progress:
             scan = options.scan([path], progress)
             done = delta_table.append_new(scan, out, **written)
     except CommitConflictError as error:
-        raise exits.Refused(str(error)) from None
+        raise exits.Refused.of(error) from None
     if not quiet:
         if done.commits:
             summary = f"{done.records:,} records, commits: {done.commits:,}"

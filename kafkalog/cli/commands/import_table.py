@@ -52,7 +52,7 @@ def command(
                 table, logs, topics=topics, partitions=partitions, progress=progress
             )
     except (FileExistsError, PermissionError) as error:
-        raise exits.Refused(exits.describe(error)) from None
+        raise exits.Refused.of(error) from None
     if not quiet:
         summary = f"partitions: {done.partitions:,}, segments: {done.segments:,}"
         summary += f", {done.records:,} records, {in_units(done.size_in_bytes)}"

@@ -101,7 +101,7 @@ def command(
     except LogArgumentError as error:
         raise click.UsageError(str(error)) from error
     except LogStateError as error:
-        raise Refused(str(error)) from error
+        raise Refused.of(error) from error
     _show(report, command_output.chosen_format(form), no_color=no_color)
     if not report.ok:
         click.get_current_context().exit(Exit.DAMAGE)
