@@ -44,7 +44,12 @@ from kafkalog.storage.file_names import (
     parse_partition_dir,
 )
 from kafkalog.storage.location import AnyPath, local_path
-from kafkalog.storage.log_directory import is_partition, list_partitions
+from kafkalog.storage.log_directory import (
+    LINKED,
+    is_partition,
+    linked_partitions,
+    list_partitions,
+)
 
 SALVAGED: Final = "salvaged"
 """The default topic of batches whose topic is unknown."""
@@ -154,6 +159,18 @@ def _of_log_directory(source: Path, copy: CopyDirectory) -> Iterator[SalvagedPar
         if isinstance(directory, Path):
             topic_id = cluster_ids.get(parsed.topic)
             yield _of_one(directory, (parsed.topic, parsed.partition), copy, topic_id)
+    for parsed, link in linked_partitions(source):
+        if parsed.state is None:
+            yield SalvagedPartition(
+                parsed.topic,
+                parsed.partition,
+                records=0,
+                batches=0,
+                missing=(),
+                bytes_unreadable=0,
+                source=str(link),
+                notes=(LINKED,),
+            )
 
 
 def _topic_ids_of_cluster(source: Path) -> dict[str, str]:

@@ -38,7 +38,7 @@ class SalvagedPartition:
         that after the last.
     notes : tuple of str
         Batches that were rejected, and why; leader epochs that were damaged, and those
-        that the batches have now.
+        that the batches have now; that the source is a link, which is not followed.
     """
 
     topic: str

@@ -259,7 +259,8 @@ class DirectoryRepair:
     def _elsewhere(self, report: Report, changed: Collection[str]) -> Iterator[Problem]:
         """Yield the errors outside of the partitions that are repaired."""
         for problem in report.problems:
-            name = parse_partition_dir(problem.path.partition("/")[0])
+            first, _, rest = problem.path.partition("/")
+            name = parse_partition_dir(first) if rest else None  # else maybe a link
             is_deleted = name is not None and name.state == "delete"
             if self._is_partition or problem.severity != Severity.ERROR:
                 continue

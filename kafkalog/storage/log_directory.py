@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Final
 
 from kafkalog.errors import NotALogDirectoryError
@@ -28,6 +29,12 @@ ROOT_FILES: Final = frozenset(
     {RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANED_TO, META_PROPERTIES}
 )
 """Files that only a log directory has."""
+
+LINKED: Final = (
+    "symbolic link, expected a directory: a broker loads the log, but it is only "
+    "verified, salvaged or restored if the link itself is named"
+)
+"""The problem of a link to a partition."""
 
 
 def is_partition(directory: Location) -> bool:
@@ -83,6 +90,20 @@ def list_partitions(
     return sorted(
         partitions, key=lambda pair: (pair[0].topic, pair[0].partition, pair[1].name)
     )
+
+
+def linked_partitions(directory: Path) -> list[tuple[PartitionDir, Path]]:
+    """List the symbolic links to partitions in a log directory, by name.
+
+    `list_partitions` ignores them, but a broker loads their logs.
+    """
+    return [
+        (name, path)
+        for path in sorted(directory.iterdir())
+        if path.is_symlink()
+        and (name := parse_partition_dir(path.name)) is not None
+        and path.is_dir()
+    ]
 
 
 def existing_partitions(directory: Location) -> dict[str, tuple[int, ...]]:

@@ -32,6 +32,7 @@ from kafkalog.storage.file_names import (
     PartitionDir,
     parse_file_name,
 )
+from kafkalog.storage.log_directory import LINKED, linked_partitions
 from kafkalog.verification.verification_report import Cause, Findings
 
 NUMBERED: Final = (
@@ -73,7 +74,14 @@ def is_partition_name(name: str) -> bool:
 
 
 def check_directories(root: Path, findings: Findings) -> None:
-    """Add a problem for each directory that keeps a broker from starting."""
+    """Add a problem for each directory that keeps a broker from starting.
+
+    Another one is that a partition is a symbolic link, which is not followed.
+    """
+    for _, path in linked_partitions(root):
+        findings_of_link = Findings(path.name)
+        findings_of_link.add(Cause.FOREIGN, LINKED)
+        findings.problems += findings_of_link.problems
     for entry in sorted(root.iterdir()):
         if entry.name == REMOTE_INDEXES or is_partition_name(entry.name):
             continue

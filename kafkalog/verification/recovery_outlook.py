@@ -134,6 +134,8 @@ def _at_root(problem: Problem) -> Problem:
         return _with(problem, Recovery.DELETE_LOG)
     if problem.cause == Cause.UNREADABLE:
         return _with(problem, Recovery.REFUSE)
+    if parse_partition_dir(name) is not None:  # a link to a partition's directory
+        return _with(problem, Recovery.NOTHING)
     unparsable = problem.cause == Cause.FORMAT and problem.offset is None
     if name in OFFSETS and not unparsable:
         return _with(problem, Recovery.RESET)

@@ -74,6 +74,17 @@ def test_epochs_ids_and_offsets_of_the_log_come_over(name, tmp_path):
             assert copied.read_bytes() == metadata.read_bytes()
 
 
+def test_a_link_to_a_partition_is_listed_and_not_followed(original, tmp_path):
+    source = copy_of(original, tmp_path)
+    moved = (source / "orders-0").rename(tmp_path / "orders-0")
+    (source / "orders-0").symlink_to(moved)
+    [row] = kafkalog.salvage(source, tmp_path / "out").partitions
+    assert (row.records, row.ok) == (0, False)
+    assert row.notes[0].startswith("symbolic link, expected a directory")
+    assert not (tmp_path / "out" / "orders-0").exists()
+    assert kafkalog.salvage(source / "orders-0", tmp_path / "named").ok
+
+
 STARTS = "log-start-offset-checkpoint"
 
 

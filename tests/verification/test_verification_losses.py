@@ -225,6 +225,16 @@ def test_a_directory_name_that_is_not_a_partitions_prevents_the_start(root, name
     assert (problem.severity, problem.recovery) == (Severity.ERROR, Recovery.REFUSE)
 
 
+def test_a_link_to_a_partition_is_a_problem_as_its_log_is_not_verified(root, tmp_path):
+    (root / "orders-0").rename(tmp_path / "orders-0")
+    (root / "orders-0").symlink_to(tmp_path / "orders-0")
+    [problem] = of_cause(root, Cause.FOREIGN)
+    assert (problem.path, problem.cause) == ("orders-0", Cause.FOREIGN)
+    assert (problem.severity, problem.recovery) == (Severity.ERROR, Recovery.NOTHING)
+    assert verify(root / "orders-0").batches > 0
+    assert problem in kafkalog.repair(root).unrepaired
+
+
 @pytest.mark.parametrize("name", ["remote-log-index-cache", "orders.x-7"])
 def test_a_directory_that_a_broker_ignores_or_loads_is_no_problem(root, name):
     (root / name).mkdir()
