@@ -399,8 +399,8 @@ class ScanOptions:
         return scan(
             list(paths),
             columns=self.columns,
-            topics=self.topics,
-            partitions=self.partitions,
+            topics=self.topics or None,
+            partitions=self.partitions or None,
             start_offset=self.start_offset,
             end_offset=self.end_offset,
             start_timestamp=self.start_timestamp,

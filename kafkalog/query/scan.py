@@ -242,6 +242,14 @@ def _selected(
         return sources
     patterns = [topics] if isinstance(topics, str) else list(topics or ())
     numbers = [partitions] if isinstance(partitions, int) else list(partitions or ())
+    for name, given, chosen in (
+        ("topics", topics, patterns),
+        ("partitions", partitions, numbers),
+    ):
+        if given is not None and not chosen:
+            raise ValueError(
+                f"{name} {given!r}, expected at least one, or None for all"
+            )
     available = [(source.topic, source.partition) for source in sources]
     return [sources[i] for i in choose_partitions(available, patterns, numbers)]
 

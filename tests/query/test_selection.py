@@ -61,6 +61,12 @@ def test_a_limit_is_an_integer(limit):
         kafkalog.scan(LOGS, limit=limit)
 
 
+@pytest.mark.parametrize("chosen", [{"topics": []}, {"partitions": ()}])
+def test_an_empty_selection_does_not_stand_for_all(chosen):
+    with pytest.raises(ValueError, match=r"expected at least one, or None for all"):
+        kafkalog.scan(LOGS, **chosen)
+
+
 @pytest.mark.parametrize(
     ("count", "error"), [(-1, ValueError), (2.5, TypeError), (True, TypeError)]
 )
