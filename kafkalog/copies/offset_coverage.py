@@ -50,7 +50,12 @@ class OffsetCoverage:
         self.is_damaged = False
 
     def reach_end(self, end: int) -> None:
-        """Reach the known end of the log: the offsets up to it are missing."""
+        """Reach the known end of the log: the offsets up to it are missing.
+
+        A log of which nothing is left began at 0, as far as is known.
+        """
+        if self.reached is None:
+            self.reached = 0
         self.is_damaged = True
         self.reach(end)
 

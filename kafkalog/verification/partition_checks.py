@@ -248,6 +248,16 @@ class PartitionCheck:
         return self.of(self.directory, self.prefix, names, self.surroundings)
 
     @property
+    def end_without_log(self) -> int | None:
+        """The log end offset, if there is no segment: a broker begins a new log there.
+
+        None if there is one.
+        """
+        if self._of_kind("log", (None, "swap")):
+            return None
+        return self.surroundings.log_start_offset or 0
+
+    @property
     def is_kafkas(self) -> bool:
         """Whether any file is one of Kafka's."""
         kinds = (name or file for file, name in self.names.items())

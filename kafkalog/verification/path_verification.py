@@ -390,6 +390,8 @@ class Verification:
         for check in checks:
             name = parse_partition_dir(check.directory.name)
             end = self.contents[check.directory.name].end
+            if end is None:
+                end = check.end_without_log
             if name is None or name.state is not None or end is None:
                 continue
             key = name.topic, name.partition
@@ -545,6 +547,7 @@ def log_end(check: PartitionCheck, check_log: CheckLog) -> int | None:
         for result in map(check_log, active):
             if result.facts is not None:
                 return result.facts.last_offset + 1
+        return second.end_without_log
     return None
 
 

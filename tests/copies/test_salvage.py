@@ -85,6 +85,16 @@ def test_a_link_to_a_partition_is_listed_and_not_followed(original, tmp_path):
     assert kafkalog.salvage(source / "orders-0", tmp_path / "named").ok
 
 
+def test_all_is_missing_of_a_log_without_files(original, tmp_path):
+    source = copy_of(original, tmp_path)
+    for path in (source / "orders-0").iterdir():
+        path.unlink()
+    end = kafkalog.Log(original).log_end_offset
+    (source / CHECKPOINTS[0]).write_text(f"0\n1\norders 0 {end}\n")
+    [row] = kafkalog.salvage(source, tmp_path / "out").partitions
+    assert (row.records, row.missing) == (0, ((0, end - 1),))
+
+
 STARTS = "log-start-offset-checkpoint"
 
 

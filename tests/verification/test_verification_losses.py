@@ -202,6 +202,22 @@ def test_adjacent_damaged_batches_are_one_problem_in_numeric_order(root):
     assert [(problem.position, problem.offset) for problem in found] == [(0, 0)] * 2
 
 
+def test_a_log_without_segments_ends_where_a_broker_begins_a_new_one(root):
+    for path in (root / "orders-0").iterdir():
+        path.unlink()
+    [problem] = of_cause(root, Cause.LOG_END)
+    assert problem.path == "recovery-point-offset-checkpoint"
+    assert (problem.severity, problem.offset, problem.last_offset) == (
+        Severity.ERROR,
+        0,
+        9,
+    )
+    assert "offsets 0 to 9 are missing after a clean stop" in problem.message
+    starts = format_offsets({("orders", 0): 10})
+    (root / "log-start-offset-checkpoint").write_bytes(starts)
+    assert not of_cause(root, Cause.LOG_END)
+
+
 def test_adjacent_batches_with_a_wrong_leader_epoch_are_one_problem(root):
     checkpoint = root / "orders-0" / "leader-epoch-checkpoint"
     checkpoint.write_bytes(b"0\n2\n0 0\n5 4\n")
