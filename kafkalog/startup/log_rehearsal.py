@@ -114,7 +114,7 @@ class LogRehearsal:
         """Count the records that are lost."""
         losses, report = LossCount(), self.report
         for segment in self._recovered:
-            if segment.bytes_cut:
+            if segment.bytes_cut and segment.base_offset not in report.dropped:
                 is_emptied = segment.end_offset == segment.base_offset
                 position = 0 if is_emptied else segment.bytes_read
                 original = self._original(segment.base_offset)
@@ -181,7 +181,7 @@ class LogRehearsal:
                     f"{reason}"
                 )
         if report.dropped:
-            first, count = report.dropped[0], len(report.dropped)
+            first, count = min(report.dropped), len(report.dropped)
             text = f"{count} segments" if count > 1 else "1 segment"
             yield f"{text} from offset {first} on: deleted as a whole"
         recovered = {each.base_offset for each in self._recovered}

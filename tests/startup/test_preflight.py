@@ -162,6 +162,21 @@ def test_a_prediction_agrees_with_the_opening_of_a_copy(logs, tmp_path, damage, 
         assert predicted.records_lost == counted[0] - counted[1]
 
 
+def test_what_is_cut_and_then_deleted_is_lost_once(logs):
+    directory = logs / "orders-0"
+    records = readable(directory)
+    size = sum(path.stat().st_size for path in damages.logs_of(directory))
+    damages.flip_payload_in_first(directory)
+    crash(logs)
+    (logs / STARTS).write_text("0\n1\norders 0 1000\n")
+    start = of(kafkalog.preflight(logs), "orders-0")
+    assert start.bytes_cut == size
+    assert start.records_lost == readable(directory) == records - 10
+    assert start.segments_dropped == len(damages.logs_of(directory))
+    assert (start.cut_from_offset, start.log_end_offset) == (0, 1000)
+    assert f"{start.segments_dropped} segments from offset 0 on" in start.notes[-1]
+
+
 @pytest.mark.parametrize("name", golden_data.SETS)
 def test_a_brokers_directory_is_predicted(name, tmp_path):
     original = golden_data.logs(name)
