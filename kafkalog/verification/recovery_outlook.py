@@ -26,6 +26,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+from kafkalog.codecs.counted_nouns import counted
 from kafkalog.storage.checkpoint_file import (
     CLEANED_TO,
     HIGH_WATERMARKS,
@@ -38,6 +39,7 @@ from kafkalog.storage.file_names import (
     CLEAN_SHUTDOWN,
     METADATA_TOPIC,
     FileKind,
+    PartitionDir,
     SegmentFile,
     file_name,
     parse_file_name,
@@ -102,7 +104,35 @@ def add_recovery(
             predicted += PartitionOutlook.of(directory, read, links=links).add_recovery(
                 here
             )
-    return predicted
+    return [_with_deleted_log(problem, predicted, contents) for problem in predicted]
+
+
+def _with_deleted_log(
+    problem: Problem,
+    predicted: Iterable[Problem],
+    contents: Mapping[str, PartitionContents],
+) -> Problem:
+    """Add the records of a log that is deleted, without those that others list."""
+    if problem.recovery != Recovery.DELETE_LOG or problem.topic_partition is None:
+        return problem
+    directory = PartitionDir(*problem.topic_partition).name
+    segments = contents.get(directory, PartitionContents()).segments
+    records = sum(segment.records for segment in segments.values())
+    for other in predicted:
+        if other.path.startswith(f"{directory}/"):
+            records -= other.lost_records
+    if records <= 0:
+        return problem
+    first, end = min(segments), max(segment.end for segment in segments.values())
+    lost = f"offsets {first} to {end - 1}, {counted(records, 'readable record')}"
+    return replace(
+        problem,
+        message=f"{problem.message}; a broker deletes {lost}",
+        lost_from=first,
+        lost_to=end - 1,
+        lost_records=records,
+        lost_segments=len(segments),
+    )
 
 
 def _offset(root: Path, name: str, key: tuple[str, int]) -> int:

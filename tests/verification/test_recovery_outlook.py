@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import kafkalog
 from kafkalog import KafkaLogError, LogConfig, RecordBatchBuilder
 from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.messages.control_records import end_transaction_marker
@@ -326,8 +327,11 @@ def test_an_offset_checkpoint_that_cannot_be_parsed_fails_the_directory(damaged,
 def test_a_log_start_after_the_end_deletes_the_log(damaged):
     root = damaged("clean")
     (root / "log-start-offset-checkpoint").write_text("0\n1\nt 0 99\n")
-    found = {problem.recovery for problem in verify(root).problems}
-    assert found == {Recovery.DELETE_LOG}
+    readable = kafkalog.scan(root / "t-0", start_offset=0, control_records=True).count()
+    [found] = verify(root).problems
+    assert found.recovery == Recovery.DELETE_LOG
+    assert (found.lost_from, found.lost_records) == (0, readable)
+    assert found.message.endswith(f"{readable} readable records")
     with opened(root / "t-0") as log:
         assert (log.log_start_offset, log.log_end_offset) == (99, 99)
 
