@@ -11,7 +11,7 @@ Source: ``LogManager.scala``, ``LogLoader.java``, ``OffsetCheckpointFile.java``.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -20,6 +20,7 @@ from typing import Final
 
 from kafkalog.errors import LogArgumentError
 from kafkalog.formats.checkpoint import format_offsets, salvage_offsets
+from kafkalog.log.log_segments import list_segments
 from kafkalog.log.ownership import WHOLE, own_directory
 from kafkalog.log.topic_settings import TopicSettings
 from kafkalog.repairs.partition_repair import (
@@ -264,8 +265,19 @@ class DirectoryRepair:
             is_deleted = name is not None and name.state == "delete"
             if self._is_partition or problem.severity != Severity.ERROR:
                 continue
-            if is_deleted or (name is None and problem.path not in changed):
+            is_left = problem.path not in changed or self._has_no_log(problem)
+            if is_deleted or (name is None and is_left):
                 yield problem
+
+    def _has_no_log(self, problem: Problem) -> bool:
+        """Return whether a problem is that of a checkpointed offset without a log.
+
+        The line is all that states what the log had, and stays as it is.
+        """
+        if problem.topic_partition is None:
+            return False
+        directory = self._root / PartitionDir(*problem.topic_partition).name
+        return directory.is_dir() and not list_segments(directory)
 
     def _by_partition(
         self, report: Report
@@ -321,12 +333,16 @@ class DirectoryRepair:
         place: Path,
     ) -> None:
         """Add the change of an offset checkpoint, if it is damaged or an end moves."""
-        problems = [each for each in report.problems if each.path == file]
+        problems = [
+            each
+            for each in report.problems
+            if each.path == file and not self._has_no_log(each)
+        ]
         offsets, reasons = (
             dict(checkpoints[file]),
             [f"{each.cause}: {each.message}" for each in problems],
         )
-        for key, end in _past_end(report, file).items():
+        for key, end in _past_end(problems, file).items():
             if file == LOG_STARTS:
                 offsets.pop(key, None)
             elif key in offsets:
@@ -363,7 +379,7 @@ def _offsets_of(
     if name is None:
         return CheckpointedOffsets(clean=True)
     key = name.topic, name.partition
-    is_ignored = key in _past_end(report, LOG_STARTS)
+    is_ignored = key in _past_end(report.problems, LOG_STARTS)
     return CheckpointedOffsets(
         clean=True,
         log_start_offset=0 if is_ignored else checkpoints[LOG_STARTS].get(key, 0),
@@ -372,10 +388,10 @@ def _offsets_of(
     )
 
 
-def _past_end(report: Report, file: str) -> Offsets:
+def _past_end(problems: Iterable[Problem], file: str) -> Offsets:
     """Return the log ends of the partitions whose offset in a checkpoint is another."""
     ends: Offsets = {}
-    for problem in report.problems:
+    for problem in problems:
         key, end = problem.topic_partition, problem.offset
         if (problem.path, problem.cause) != (file, Cause.LOG_END):
             continue

@@ -211,6 +211,8 @@ def test_a_partition_without_a_log_stays_as_it_is(ledger):
     listed = {problem.path for problem in report.unrepaired}
     assert "ledger-0/x00000000000000000005.log" in listed
     assert "ledger-0/00000000000000000005.index" in listed
+    # It has all that is known of the log's end.
+    assert "recovery-point-offset-checkpoint" in listed
 
 
 def test_what_cannot_be_repaired_is_listed(ledger):
