@@ -376,9 +376,14 @@ class PartitionOutlook:
                 break
 
     def _lacks_index(self, base: int) -> bool:
-        """Return whether a segment is recovered for a missing or invalid index."""
-        index, swapped = file_name(base, "index"), file_name(base, "index", "swap")
-        if index not in self.names and swapped not in self.names:
+        """Return whether a segment is recovered for a missing or invalid index.
+
+        A broker reads the last offset of a ``.log.swap`` with its index, which it
+        creates if it is missing.
+        """
+        swaps = file_name(base, "index", "swap"), file_name(base, "log", "swap")
+        given = any(file in self.names and not self._is_removed(file) for file in swaps)
+        if file_name(base, "index") not in self.names and not given:
             return True
         aborted = file_name(base, "txnindex")
         with suppress(FileNotFoundError):

@@ -324,6 +324,23 @@ def test_an_offset_checkpoint_that_cannot_be_parsed_fails_the_directory(damaged,
         assert (log.log_start_offset, log.log_end_offset) == (0, 66)
 
 
+@pytest.mark.parametrize("is_cleaned", [False, True])
+def test_a_swapped_segment_gets_an_index_and_is_not_recovered(damaged, is_cleaned):
+    root = damaged("clean")
+    place = root / "t-0"
+    data = bytearray((place / LOGS[0]).read_bytes())
+    data[100] ^= 1
+    for name in (LOGS[0], f"{LOGS[0]}.swap"):
+        (place / name).write_bytes(data)
+    (place / LOGS[0]).with_suffix(".index").unlink()
+    if is_cleaned:  # so that the swap is removed, and the index is missing
+        (place / f"{LOGS[0]}.cleaned").touch()
+    lost = sum(problem.lost_records for problem in verify(root).problems)
+    with opened(place) as log:
+        assert bool(log.report.recovered) == is_cleaned
+    assert bool(lost) == is_cleaned
+
+
 def test_a_log_start_after_the_end_deletes_the_log(damaged):
     root = damaged("clean")
     (root / "log-start-offset-checkpoint").write_text("0\n1\nt 0 99\n")
