@@ -161,7 +161,9 @@ def _at_root(problem: Problem) -> Problem:
     """
     name = Path(problem.path).name
     if name == LOG_STARTS and problem.cause == Cause.LOG_END:
-        return _with(problem, Recovery.DELETE_LOG)
+        topic, _ = problem.topic_partition or ("", -1)
+        is_raft = topic == METADATA_TOPIC  # loaded without its checkpointed offsets
+        return _with(problem, Recovery.NOTHING if is_raft else Recovery.DELETE_LOG)
     if problem.cause == Cause.UNREADABLE:
         return _with(problem, Recovery.REFUSE)
     if parse_partition_dir(name) is not None:  # a link to a partition's directory

@@ -218,6 +218,15 @@ def test_a_log_without_segments_ends_where_a_broker_begins_a_new_one(root):
     assert not of_cause(root, Cause.LOG_END)
 
 
+def test_the_metadata_log_is_loaded_without_its_checkpointed_start(tmp_path):
+    logs = shutil.copytree(golden_data.logs("k431-clean"), tmp_path / "logs")
+    starts = "0\n1\n__cluster_metadata 0 1000000\n"
+    (logs / "log-start-offset-checkpoint").write_text(starts)
+    [problem] = of_cause(logs, Cause.LOG_END)
+    assert (problem.recovery, problem.lost_records) == (Recovery.NOTHING, 0)
+    assert kafkalog.preflight(logs).partitions[0].records_lost == 0
+
+
 def test_adjacent_batches_with_a_wrong_leader_epoch_are_one_problem(root):
     checkpoint = root / "orders-0" / "leader-epoch-checkpoint"
     checkpoint.write_bytes(b"0\n2\n0 0\n5 4\n")
