@@ -262,6 +262,8 @@ class FileRecords:
         moved to where reading continues.
         """
         selection = self._select(data, origin, rows)
+        if selection.done and selection.selected is not None:
+            self._distrust_end(data, origin, rows, selection.selected)
         chosen = rows if selection.selected is None else rows[selection.selected]
         if selection.out_of_order is None and self._defers(chosen):
             yield from self._step(data, origin, rows, chosen, crcs_deferred=True)
@@ -274,6 +276,23 @@ class FileRecords:
             yield from self._step(data, origin, rows, chosen)
             return selection.done, False
         return (yield from self._around_damage(data, origin, rows, selection, invalid))
+
+    def _distrust_end(
+        self, data: Bytes, origin: int, rows: BatchHeaders, selected: Bools
+    ) -> None:
+        """Select the first entry after the selected ones, if its CRC does not match.
+
+        Its offset is why reading ends there, and may be damaged, too. The last entry of
+        the file may be being written.
+        """
+        if self.policy.check_crcs == "never" or self.policy.trusts_headers:
+            return
+        chosen = np.flatnonzero(selected)
+        i = int(chosen[-1]) + 1 if len(chosen) else 0
+        if not len(find_crc_mismatches(data, origin, rows[i : i + 1])):
+            return
+        end = int(rows["position"][i] + rows["size_in_bytes"][i])
+        selected[i] = self.source.read(end, LOG_OVERHEAD).any()
 
     def _defers(self, rows: BatchHeaders) -> bool:
         most = min(LARGE_BATCH_BYTES, self.policy.max_batch_bytes)
@@ -300,7 +319,7 @@ class FileRecords:
         bad = out_of_order.copy()
         bad[np.flatnonzero(selected)[invalid]] = True
         done = done and not bad[-1]  # the offsets of a damaged entry are unknown
-        first = 0
+        first, read = 0, np.ones(len(rows), np.bool_)
         for i in np.flatnonzero(bad).tolist():
             if i < first:
                 continue
@@ -316,10 +335,11 @@ class FileRecords:
             yield self._skip(row, out_of_order=bool(out_of_order[i]))
             first = int(np.searchsorted(rows["position"], self.end))
             if first == len(rows) or rows["position"][first] != self.end:
-                return done, True
+                return False, True  # none of the rows from here on is an entry
+            read[i:first] = False
         after = rows[first:]
         yield from self._step(data, origin, after, after[selected[first:]])
-        return done, False
+        return done and self.select(rows[read])[1], False
 
     def _select(self, data: Bytes, origin: int, rows: BatchHeaders) -> Selection:
         """Select among `rows` by their offsets, and by `select`."""

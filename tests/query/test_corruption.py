@@ -254,3 +254,27 @@ def test_bounds_hide_no_record_whose_header_is_damaged(tmp_path):
     for bounds in ({"start_offset": 5}, {"start_offset": 4, "end_offset": 6}):
         with pytest.raises(kafkalog.CorruptRecordError, match="CRC mismatch"):
             scan_of(path, **bounds).to_arrow()
+
+
+def misleading(part):
+    """Return a batch with a far offset, and a size with which it ends elsewhere."""
+    size = int.from_bytes(part[8:12]) + 7
+    return (1000).to_bytes(8) + size.to_bytes(4) + with_flipped_bit(part)[12:]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [misleading, lambda part: with_flipped_bit(part) + misleading(part)],
+    ids=["one", "two"],
+)
+def test_the_offset_of_a_damaged_batch_does_not_end_a_reading(tmp_path, damage):
+    parts = [build(2, "none", 3 * i) for i in range(9)]
+    path = tmp_path / NAME
+    path.write_bytes(b"".join([*parts[:4], damage(parts[4]), *parts[5:]]))
+    for end in (18, 21, 27, None):
+        expected = [offset for offset in range(end or 27) if offset // 3 != 4]
+        scan = scan_of(path, end_offset=end, on_corruption="skip")
+        assert [row[2] for row in rows_of(scan)] == expected
+        assert len(scan.problems) > 0
+        with pytest.raises(kafkalog.CorruptRecordError):
+            scan_of(path, end_offset=end).to_arrow()
