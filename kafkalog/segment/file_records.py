@@ -161,8 +161,9 @@ class FileRecords:
             if self.end > origin:
                 continue
             data = self.source.read(origin, step, self.take)
-            status = int(Status.OK)
+            status, moved = int(Status.OK), False
             while status == Status.OK and origin <= self.end < origin + len(data):
+                before = self.before
                 status, rows, place = self._scan(data, origin)
                 if self._is_out_of_order(rows, data, origin, place):
                     # The entries after the two show which of them is wrong.
@@ -177,9 +178,18 @@ class FileRecords:
                 self.end = origin + place
             cut = status == Status.ENTRY_INCOMPLETE
             size = self._entry_bytes(data, origin) if cut else 0
-            if cut and origin + len(data) < self.source.size >= self.end + size:
+            continues = cut and origin + len(data) < self.source.size >= self.end + size
+            too_large = size > self.policy.max_batch_bytes + RECORD_BATCH_OVERHEAD
+            at_end = self.end >= self.source.size and not moved
+            if too_large or at_end or not (continues or status == Status.OK):
+                damaged = self._find_damage_before(rows, before)
+                if damaged is not None:
+                    if not self._is_valid_when_read_again(int(damaged["position"])):
+                        yield self._skip(damaged, out_of_order=False)
+                    continue
+            if continues:
                 length = max(length, size)
-                if size > self.policy.max_batch_bytes + RECORD_BATCH_OVERHEAD:
+                if too_large:
                     yield self._too_large(size)
             elif status != Status.OK:
                 offsets = self.limits.of_a_tail
@@ -190,6 +200,30 @@ class FileRecords:
                 if self._is_valid_when_read_again(self.end):
                     continue
                 yield self._resume(error, self.end + 1)
+
+    def _find_damage_before(self, rows: BatchHeaders, before: int) -> np.void | None:
+        """Return the first of the damaged entries that `rows` end with, if any.
+
+        No entry follows `rows`. The reason may be a wrong size of the last one, whose
+        CRC is not checked yet if it is not selected.
+        """
+        selected, _ = self.select(rows[-1:])
+        unchecked = self.policy.check_crcs == "never" or self.policy.trusts_headers
+        if unchecked or selected is None or selected.all():
+            return None
+        count = len(rows)
+        while count and self._is_damaged(rows[count - 1 : count]):
+            count -= 1
+        if count == len(rows):
+            return None
+        self.before = max([before, *rows["last_offset"][:count].tolist()])
+        first: np.void = rows[count]
+        return first
+
+    def _is_damaged(self, row: BatchHeaders) -> bool:
+        position, size = int(row["position"][0]), int(row["size_in_bytes"][0])
+        data = self.source.read(position, size)
+        return len(find_crc_mismatches(data, position, row)) > 0
 
     def _scan(self, data: Bytes, origin: int) -> tuple[int, BatchHeaders, int]:
         """Read headers from `end` on; return status, rows, and the place after them."""

@@ -278,3 +278,25 @@ def test_the_offset_of_a_damaged_batch_does_not_end_a_reading(tmp_path, damage):
         assert len(scan.problems) > 0
         with pytest.raises(kafkalog.CorruptRecordError):
             scan_of(path, end_offset=end).to_arrow()
+
+
+@pytest.mark.parametrize("lost", ["none", "one", "three", "all but 5 bytes", "all"])
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_a_wrong_size_before_the_start_offset_hides_no_record(tmp_path, magic, lost):
+    parts = [build(magic, "gzip", 3 * i) for i in range(9)]
+    more = {
+        "none": 7,
+        "one": len(parts[3]) + 7,
+        "three": sum(map(len, parts[3:6])) + 7,
+        "all but 5 bytes": sum(map(len, parts[3:])) - 5,
+        "all": sum(map(len, parts[3:])),
+    }[lost]
+    damaged = bytearray(with_flipped_bit(parts[2]))
+    damaged[8:12] = (int.from_bytes(damaged[8:12]) + more).to_bytes(4)
+    path = tmp_path / NAME
+    path.write_bytes(b"".join([*parts[:2], damaged, *parts[3:]]))
+    for start in (9, 14, 26):
+        scan = scan_of(path, start_offset=start, on_corruption="skip")
+        assert [row[2] for row in rows_of(scan)] == list(range(start, 27))
+        with pytest.raises(kafkalog.CorruptRecordError):
+            scan_of(path, start_offset=start).to_arrow()
