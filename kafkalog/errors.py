@@ -167,7 +167,11 @@ class CorruptMessageError(CorruptRecordError):
     kafka_name = "RuntimeException"
 
     def __init__(
-        self, reason: str, *, position: int | None, kafka_message: str | None = None
+        self,
+        reason: str,
+        *,
+        position: int | None = None,
+        kafka_message: str | None = None,
     ) -> None:
         super().__init__(reason, position=position)
         self.kafka_message = reason if kafka_message is None else kafka_message
@@ -286,6 +290,10 @@ class RecordValidationError(InvalidAppendError):
         self.__cause__ = cause
         self.record_errors = record_errors
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        arguments = self.__cause__, self.record_errors
+        return type(self), arguments, self.__dict__
+
 
 class CompressionError(InvalidAppendError):
     """Raised where a compressed batch to append cannot be decompressed."""
@@ -332,6 +340,10 @@ class UnexpectedAppendOffsetError(InvalidAppendError):
         super().__init__(message)
         self.first_offset = first_offset
         self.last_offset = last_offset
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        arguments = str(self), self.first_offset, self.last_offset
+        return type(self), arguments, self.__dict__
 
 
 class LogSegmentOffsetOverflowError(InvalidAppendError):
@@ -462,7 +474,7 @@ class DiskSpaceError(LogStateError):
         self.free = free
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.path, self.needed, self.free)
+        return type(self), (self.path, self.needed, self.free), self.__dict__
 
 
 class StrayFileError(LogStateError, ValueError):
@@ -532,3 +544,6 @@ class MissingDependencyError(KafkaLogError, ImportError):
         super().__init__(f"{package} is missing: pip install {line}")
         self.package = package
         self.extra = extra
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.package, self.extra), self.__dict__

@@ -1,10 +1,12 @@
 """The public names of `kafkalog`: they resolve, are documented, and import lazily."""
 
 import inspect
+import pickle
 import re
 import subprocess
 import sys
 import types
+from pathlib import Path
 
 import pytest
 
@@ -60,6 +62,26 @@ def test_about_thirty_names_are_public_beside_those_of_tables_and_commands():
 @pytest.mark.parametrize("name", errors.__all__)
 def test_an_error_that_was_public_before_still_resolves(name):
     assert getattr(kafkalog, name) is getattr(errors, name)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.RecordValidationError(errors.InvalidRecordError("1"), ((0, "x"),)),
+        errors.UnexpectedAppendOffsetError("offset 1, expected 2", 1, 1),
+        errors.CorruptMessageError("size 1", position=7).located("a.log", 10),
+        errors.MissingDependencyError("polars", "polars"),
+        errors.DiskSpaceError(Path("backup"), 4096, 512),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_of_another_process_is_the_same(error):
+    error.add_note("advice")
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert str(again) == str(error)
+    assert vars(again) == vars(error)
+    assert repr(again.__cause__) == repr(error.__cause__)
 
 
 @pytest.mark.parametrize("kind", ["offset", "time", "transaction"])

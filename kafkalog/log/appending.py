@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
+from operator import index
 from typing import Any, Final, NamedTuple
 
 from kafkalog import _speedups
@@ -54,6 +55,7 @@ from kafkalog.log.producers.producer_updates import (
 from kafkalog.log.rolling import roll, should_roll
 from kafkalog.log.state import LogState
 from kafkalog.log.watermarks import find_first_unstable, raise_to_log_end
+from kafkalog.storage.file_names import MAX_INT32, MAX_OFFSET
 from kafkalog.validation.append_analysis import analyze_appends, requirements
 from kafkalog.validation.append_policy import AppendRules, LeaderPolicy, rules_of
 from kafkalog.validation.appends import (
@@ -133,6 +135,20 @@ class AppendOptions:
         object.__setattr__(self, "assigns_offsets", not has_offsets)
 
 
+def integer(what: str, value: int, most: int = MAX_OFFSET) -> int:
+    """Return an argument as an int; a float or bool would get into a checkpoint.
+
+    Raises `LogArgumentError` if it is no integer, or above `most`.
+    """
+    try:
+        number = int(index(value))
+    except TypeError:
+        raise LogArgumentError(f"{what} {value!r}, expected an integer") from None
+    if number > most:
+        raise LogArgumentError(f"{what} {number}, expected at most {most}")
+    return number
+
+
 def origin_of(name: str) -> AppendOrigin:
     """Return the origin of this name; raise `LogArgumentError` for an unknown one."""
     try:
@@ -157,6 +173,7 @@ def append_options(
     """
     if leader_epoch is None:
         leader_epoch = 0 if latest is None else latest.epoch
+    leader_epoch = integer("leader epoch", leader_epoch, MAX_INT32)
     return AppendOptions(
         origin=origin_of(origin),
         leader_epoch=leader_epoch,

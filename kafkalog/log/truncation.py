@@ -70,15 +70,16 @@ def truncate_fully(
     log_start: int | None = None,
 ) -> None:
     """Remove all and continue at `offset`; the log starts there, or at `log_start`."""
-    if offset < 0:
-        raise LogArgumentError(f"truncation to offset {offset}, expected at least 0")
+    start = offset if log_start is None else log_start
+    if (least := min(offset, start)) < 0:
+        raise LogArgumentError(f"truncation to offset {least}, expected at least 0")
     _lower_recovery_point(log, offset, owner, name)
     if owner is not None:
         owner.set_log_start(name, max(offset, log.log_start_offset))
     replace_segments(log, offset, list(log.segments))
     log.runtime.disk.sync_directory(log.directory)
     log.move_end(offset)
-    _set_log_start(log, offset if log_start is None else log_start, owner, name)
+    _set_log_start(log, start, owner, name)
     log.leader_epochs.clear_and_flush()
     log.producers.truncate_fully_and_start_at(offset)
     _rebuild(log, offset)

@@ -21,7 +21,7 @@ from kafkalog.config import LogConfig
 from kafkalog.encoding.batch_encoder import DEFAULT_BATCH_BYTES
 from kafkalog.encoding.producer_batches import ProducerBatches, into_producer_batches
 from kafkalog.encoding.record_input import RecordsLike, record_columns
-from kafkalog.errors import KafkaLogError
+from kafkalog.errors import KafkaLogError, LogArgumentError
 from kafkalog.formats.batch_headers import BytesLike
 from kafkalog.formats.checkpoint import EpochEntry
 from kafkalog.formats.layout import (
@@ -33,7 +33,7 @@ from kafkalog.formats.layout import (
 from kafkalog.formats.timestamps import Times
 from kafkalog.indexes.txn_index import AbortedTransaction
 from kafkalog.log import deletion, retention, truncation, watermarks
-from kafkalog.log.appending import Appender, AppendResult, Outcome
+from kafkalog.log.appending import Appender, AppendResult, Outcome, integer
 from kafkalog.log.clock import Task
 from kafkalog.log.flushing import close_in_order, flush, flush_unlocked
 from kafkalog.log.leader_epochs import EpochEnd
@@ -67,7 +67,7 @@ from kafkalog.log.time_lookup import TimestampOffset, find_record, find_visible_
 from kafkalog.log.watermarks import LogIsolation, read_limit_of
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.segment.log_segment import LogSegment
-from kafkalog.storage.file_names import MAX_OFFSET, parse_partition_dir
+from kafkalog.storage.file_names import MAX_INT32, MAX_OFFSET, parse_partition_dir
 from kafkalog.storage.location import locate
 from kafkalog.validation.append_analysis import as_view, as_views
 from kafkalog.validation.appends import Origin
@@ -541,6 +541,11 @@ class WritableLog:
         offset : int, optional
             Its start offset, by default the log end offset.
 
+        Raises
+        ------
+        LogArgumentError
+            If the epoch is not an int32, or the offset not an int64, from 0 on.
+
         Examples
         --------
         >>> import tempfile, kafkalog
@@ -551,7 +556,9 @@ class WritableLog:
         [EpochEntry(epoch=3, start_offset=0)]
         """
         start = self._log.log_end_offset if offset is None else offset
-        self._log.leader_epochs.assign(epoch, start)
+        self._log.leader_epochs.assign(
+            integer("leader epoch", epoch, MAX_INT32), integer("start offset", start)
+        )
 
     @guarded
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd | None:
@@ -601,7 +608,8 @@ class WritableLog:
         ...         log.update_high_watermark(9)
         2
         """
-        return watermarks.update_high_watermark(self._log, OffsetMetadata(offset))
+        place = OffsetMetadata(integer("high watermark", offset))
+        return watermarks.update_high_watermark(self._log, place)
 
     @guarded
     def increment_high_watermark(self, offset: int) -> bool:
@@ -631,6 +639,7 @@ class WritableLog:
         ...         log.increment_high_watermark(2), log.high_watermark
         (True, 2)
         """
+        offset = integer("high watermark", offset)
         place = watermarks.place_or_offset(self._log, offset)
         return watermarks.increment_high_watermark(self._log, place)
 
@@ -665,7 +674,7 @@ class WritableLog:
         ...         log.roll(), len(log.segments)
         (2, 2)
         """
-        return roll(self._log, offset).base_offset
+        return roll(self._log, integer("offset", offset)).base_offset
 
     def flush(self, offset: int | None = None, *, include_active: bool = False) -> None:
         """Force records to disk with ``fsync``, and raise the recovery point.
@@ -690,6 +699,8 @@ class WritableLog:
         ...         log.recovery_point
         2
         """
+        if offset is not None:
+            offset = integer("offset", offset)
         self.runtime.run_unlocked(
             lambda: flush_unlocked(self._log, offset, inclusive=include_active)
         )
@@ -746,6 +757,7 @@ class WritableLog:
         ...         log.delete_records(1), log.log_start_offset
         (True, 1)
         """
+        offset = integer("log start offset", offset)
         return watermarks.raise_log_start(self._log, offset)
 
     @guarded
@@ -775,6 +787,7 @@ class WritableLog:
         (True, 1)
         """
         name = self.topic, self.partition
+        offset = integer("offset", offset)
         return truncation.truncate_to(self._log, offset, self.owner, name)
 
     @guarded
@@ -788,6 +801,11 @@ class WritableLog:
         log_start_offset : int, optional
             The new log start offset, by default `offset`.
 
+        Raises
+        ------
+        LogArgumentError
+            If one of them is below 0.
+
         Examples
         --------
         >>> import tempfile, kafkalog
@@ -798,7 +816,11 @@ class WritableLog:
         (7, 7)
         """
         owner, name = self.owner, (self.topic, self.partition)
-        truncation.truncate_fully(self._log, offset, owner, name, log_start_offset)
+        offset = integer("offset", offset)
+        start = offset
+        if log_start_offset is not None:
+            start = integer("log start offset", log_start_offset)
+        truncation.truncate_fully(self._log, offset, owner, name, start)
 
     @guarded
     def update_config(self, config: LogConfig) -> None:
@@ -809,6 +831,11 @@ class WritableLog:
         config : LogConfig
             The new settings.
 
+        Raises
+        ------
+        LogArgumentError
+            If `config` is not a `LogConfig`.
+
         Examples
         --------
         >>> import tempfile, kafkalog
@@ -818,6 +845,9 @@ class WritableLog:
         ...         log.config.retention_bytes
         1073741824
         """
+        if not isinstance(config, LogConfig):
+            kind = type(config).__name__
+            raise LogArgumentError(f"config of type {kind}, expected a LogConfig")
         self._log.config = config
 
     @property
@@ -894,7 +924,7 @@ class WritableLog:
         """
         return read_log(
             self._log,
-            offset,
+            integer("offset", offset),
             max_bytes,
             read_limit_of(isolation).place,
             min_one_batch=min_one_batch,
@@ -961,7 +991,7 @@ class WritableLog:
         self, offset: int, max_bytes: int, isolation: LogIsolation
     ) -> StoredBatches | None:
         limit = read_limit_of(isolation).place
-        return open_batches(self._log, offset, max_bytes, limit)
+        return open_batches(self._log, integer("offset", offset), max_bytes, limit)
 
     @guarded
     def find_offset(
@@ -999,6 +1029,7 @@ class WritableLog:
         ...         log.find_offset(1)
         TimestampOffset(timestamp=1700000000000, offset=0, leader_epoch=0)
         """
+        timestamp = integer("timestamp", timestamp)
         return find_visible_offset(self._log, timestamp, isolation)
 
     def offsets_for_times(self, timestamps: Times) -> npt.NDArray[np.int64]:

@@ -26,6 +26,7 @@ from kafkalog.errors import (
     LogStateError,
 )
 from kafkalog.formats.properties import MetaProperties
+from kafkalog.log.appending import integer
 from kafkalog.log.clock import Clock, Scheduler, SystemClock, Task, ThreadScheduler
 from kafkalog.log.ownership import Name
 from kafkalog.log.recovery.recovery_report import warn_of_lost_offsets
@@ -69,6 +70,7 @@ from kafkalog.storage.checkpoint_file import (
     RECOVERY_POINTS,
 )
 from kafkalog.storage.durable_file import DISK, Disk
+from kafkalog.storage.file_names import MAX_INT32
 from kafkalog.storage.location import AnyPath, local_path
 
 
@@ -523,7 +525,7 @@ class LogManager(Mapping[Name, WritableLog]):
         0
         """
         with self._while_open():
-            name = topic, partition
+            name = topic, integer("partition", partition, MAX_INT32)
             if name not in self:
                 settings = self._settings.of(topic)
                 warn_of_settings({f"{topic}-{partition}": settings})

@@ -249,6 +249,8 @@ def parse_partition_dir(name: str) -> PartitionDir | None:
 
 
 def _is_topic(text: str) -> bool:
+    if text in (".", ".."):
+        return False
     return 0 < len(text) <= MAX_TOPIC_LENGTH and _LEGAL.issuperset(text)
 
 

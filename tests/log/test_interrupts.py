@@ -16,6 +16,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import kafkalog
@@ -348,6 +349,23 @@ def test_an_interrupt_after_a_write_closes_the_log(tmp_path, call, error):
         (lambda log: log.append_many_as_follower([7]), TypeError),
         (lambda log: log.append(b"", origin="nobody"), LogArgumentError),
         (lambda log: log.read(0, isolation="none"), LogArgumentError),
+        (lambda log: log.append(batch(), leader_epoch=2**31), LogArgumentError),
+        (lambda log: log.append_as_follower(b"", leader_epoch="1"), LogArgumentError),
+        (lambda log: log.assign_epoch(2**31), LogArgumentError),
+        (lambda log: log.assign_epoch(5.0), LogArgumentError),
+        (lambda log: log.assign_epoch(5, 2**63), LogArgumentError),
+        (lambda log: log.update_high_watermark(1.0), LogArgumentError),
+        (lambda log: log.increment_high_watermark(1.0), LogArgumentError),
+        (lambda log: log.delete_records(0.5), LogArgumentError),
+        (lambda log: log.truncate_to(0.5), LogArgumentError),
+        (lambda log: log.truncate_fully(2**63), LogArgumentError),
+        (lambda log: log.truncate_fully(5, -1), LogArgumentError),
+        (lambda log: log.roll(2**63), LogArgumentError),
+        (lambda log: log.flush(1.5), LogArgumentError),
+        (lambda log: log.read(None), LogArgumentError),
+        (lambda log: log.send_to(None, "0"), LogArgumentError),
+        (lambda log: log.find_offset("now"), LogArgumentError),
+        (lambda log: log.update_config({}), LogArgumentError),
     ],
 )
 def test_a_wrong_argument_leaves_the_log_open(tmp_path, call, error):
@@ -356,3 +374,15 @@ def test_a_wrong_argument_leaves_the_log_open(tmp_path, call, error):
         with pytest.raises(error):
             call(log)
         assert log.append(batch()).first_offset == log.log_start_offset + 1
+
+
+@pytest.mark.parametrize("one", [True, np.int64(1), np.uint8(1)])
+def test_checkpoints_have_offsets_as_decimal_numbers(tmp_path, one):
+    with kafkalog.open(tmp_path / "t-0", "a") as log:
+        log.append(batch())
+        log.assign_epoch(one, one)
+        log.update_high_watermark(one)
+        assert log.delete_records(one)
+        assert repr((log.log_start_offset, log.high_watermark)) == "(1, 1)"
+    with kafkalog.open(tmp_path / "t-0", "a") as log:
+        assert (log.log_start_offset, log.log_end_offset) == (1, 1)

@@ -302,6 +302,18 @@ def test_a_deleted_partition_is_removed_from_the_cleaners_checkpoint(tmp_path):
     assert read_offsets(tmp_path, "cleaner-offset-checkpoint") == {("x", 1): 2}
 
 
+@pytest.mark.parametrize(
+    ("topic", "partition"),
+    [(".", 0), ("..", 0), ("a/b", 0), ("t", -1), ("t", 2**31), ("t", 1.0), ("t", "1")],
+)
+def test_a_partition_that_kafka_cannot_have_is_not_created(tmp_path, topic, partition):
+    with kafkalog.LogManager(tmp_path, kafkalog.LogConfig()) as manager:
+        with pytest.raises(ValueError, match="expected"):
+            manager.open(topic, partition)
+        assert list(manager) == []
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
+
+
 def test_a_topic_with_the_longest_name_is_created_deleted_and_listed(tmp_path):
     topic = "t" * 249
     with manage(tmp_path) as manager:

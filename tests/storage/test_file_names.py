@@ -199,6 +199,8 @@ def test_directory_names_are_parsed_from_the_right(name, expected):
         "orders-" + "9" * 5000,
         "a b-0",
         "a/b-0",
+        ".-0",
+        "..-0",
         "é-0",
         "t" * 250 + "-0",
         "orders-delete",
