@@ -57,6 +57,8 @@ STEP_GROWTH: Final = 8
 STEP_ROWS: Final = 1024
 """Headers scanned at a time; steps of very small entries have more."""
 
+NO_ROWS: Final = np.empty(0, BATCH)
+
 Bools = npt.NDArray[np.bool_]
 Select = Callable[[BatchHeaders], tuple[Bools | None, bool]]
 """Function that returns the selected rows (None: all), and whether no more follow."""
@@ -161,7 +163,8 @@ class FileRecords:
             if self.end > origin:
                 continue
             data = self.source.read(origin, step, self.take)
-            status, moved = int(Status.OK), False
+            status, moved, rows = int(Status.OK), False, NO_ROWS
+            before = self.before
             while status == Status.OK and origin <= self.end < origin + len(data):
                 before = self.before
                 status, rows, place = self._scan(data, origin)
@@ -207,6 +210,8 @@ class FileRecords:
         No entry follows `rows`. The reason may be a wrong size of the last one, whose
         CRC is not checked yet if it is not selected.
         """
+        if not len(rows):
+            return None
         selected, _ = self.select(rows[-1:])
         unchecked = self.policy.check_crcs == "never" or self.policy.trusts_headers
         if unchecked or selected is None or selected.all():
