@@ -845,8 +845,9 @@ class WritableLog:
         ...         log.config.retention_bytes
         1073741824
         """
-        if not isinstance(config, LogConfig):
-            kind = type(config).__name__
+        given: object = config
+        if not isinstance(given, LogConfig):
+            kind = type(given).__name__
             raise LogArgumentError(f"config of type {kind}, expected a LogConfig")
         self._log.config = config
 

@@ -120,9 +120,9 @@ def test_a_lazy_scan_finds_the_same_rows_as_polars_in_all_records(question):
 def test_a_column_that_the_dataset_does_not_have_is_named():
     data, _ = golden("k431-clean", "read_uncommitted")
     with pytest.raises(
-        ValueError, match=r"no such columns: ofset \(did you mean offset"
+        ValueError, match=r"no such columns: offsets \(did you mean offset"
     ):
-        data.to_table(["ofset"])
+        data.to_table(["offsets"])
     assert data.to_table(["__filename"]).num_rows == data.count_rows()
 
 
