@@ -370,8 +370,15 @@ def _append(
 
 
 def _check_follows(log: LogState, appends: Appends, index: int) -> None:
-    """Raise if offsets are below the log's end. A gap after the end is valid."""
+    """Raise if offsets are below the log's end. A gap after the end is valid.
+
+    After the greatest offset of all, which Kafka takes, the log end is no int64.
+    """
     info = appends.info[index]
+    if info["last_offset"] == MAX_OFFSET:
+        raise LogArgumentError(
+            f"last offset {MAX_OFFSET}, expected at most {MAX_OFFSET - 1}"
+        )
     first = lowest = int(info["first_offset"])
     if first == UNKNOWN_OFFSET:
         lowest = int(info["last_offset_of_first_batch"])

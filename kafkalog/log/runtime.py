@@ -5,6 +5,8 @@ the log as it was. Any other exception closes the log: an error of the disk, but
 `KeyboardInterrupt`, or an exception of another signal handler, which may come between
 any two lines. It is raised to the caller unchanged. From then on the log accepts no
 call but `close`, as its memory and its files may differ. Opening it again recovers it.
+A `TypeError` for parameters that a method does not have closes nothing: no line of the
+method was run.
 
 In a forked process the logs of its parent are closed. Two processes would write to the
 same files, or truncate them to the state that each has in memory.
@@ -188,7 +190,18 @@ def guarded(
             except KafkaLogError:
                 raise
             except BaseException as error:
-                runtime.fail(error)
+                if not _never_began(error):
+                    runtime.fail(error)
                 raise
 
     return call
+
+
+def _never_began(error: BaseException) -> bool:
+    """Return whether a method was called without its parameters, or with others.
+
+    The traceback then ends at the call, as no line of the method was run.
+    """
+    traceback = error.__traceback__
+    at_the_call = traceback is not None and traceback.tb_next is None
+    return at_the_call and isinstance(error, TypeError)

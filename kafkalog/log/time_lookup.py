@@ -18,7 +18,12 @@ from kafkalog.decoding.batch_decoder import truncate_header
 from kafkalog.decoding.record_batch import Record, RecordBatch
 from kafkalog.errors import LocatedError, OffsetNotAvailableError
 from kafkalog.formats.batch_headers import RECORDS_COUNT
-from kafkalog.formats.layout import LOG_OVERHEAD, NO_TIMESTAMP, SIZE_OFFSET
+from kafkalog.formats.layout import (
+    LOG_OVERHEAD,
+    MAX_BATCH_BYTES,
+    NO_TIMESTAMP,
+    SIZE_OFFSET,
+)
 from kafkalog.log.state import LogState
 from kafkalog.log.watermarks import LogIsolation, read_limit_of
 from kafkalog.segment.file_batches import Window, windows
@@ -146,8 +151,10 @@ def _records_of(window: Window, row: np.void) -> Iterator[Record]:
     start = int(row["position"]) - window.origin
     # As in Kafka, records are read with a magic above 2, but not with one below 0.
     any_magic = bool(row["magic"] == 2)
+    # A batch in memory may be as large as ``max.message.bytes`` allowed.
+    limit = max(MAX_BATCH_BYTES, int(row["size_in_bytes"]))
     try:
-        yield from RecordBatch(window.data, start, any_magic=any_magic)
+        yield from RecordBatch(window.data, start, max_bytes=limit, any_magic=any_magic)
     except LocatedError:
         for count in range(1, int(row["count"])):
             cut = truncate_header(window.data, window.origin, row, count)

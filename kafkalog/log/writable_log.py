@@ -583,6 +583,7 @@ class WritableLog:
         ...         log.end_offset_for_epoch(3)
         EpochEnd(epoch=3, end_offset=0)
         """
+        epoch = integer("leader epoch", epoch)
         return self._log.leader_epochs.end_offset_for(epoch, self._log.log_end_offset)
 
     @guarded
@@ -845,10 +846,10 @@ class WritableLog:
         ...         log.config.retention_bytes
         1073741824
         """
-        given: object = config
-        if not isinstance(given, LogConfig):
-            kind = type(given).__name__
-            raise LogArgumentError(f"config of type {kind}, expected a LogConfig")
+        kind: type = type(config)
+        if not issubclass(kind, LogConfig):
+            name = kind.__name__
+            raise LogArgumentError(f"config of type {name}, expected a LogConfig")
         self._log.config = config
 
     @property
@@ -926,7 +927,7 @@ class WritableLog:
         return read_log(
             self._log,
             integer("offset", offset),
-            max_bytes,
+            integer("max_bytes", max_bytes),
             read_limit_of(isolation).place,
             min_one_batch=min_one_batch,
             whole_batches=whole_batches,
@@ -992,7 +993,8 @@ class WritableLog:
         self, offset: int, max_bytes: int, isolation: LogIsolation
     ) -> StoredBatches | None:
         limit = read_limit_of(isolation).place
-        return open_batches(self._log, integer("offset", offset), max_bytes, limit)
+        offset, max_bytes = integer("offset", offset), integer("max_bytes", max_bytes)
+        return open_batches(self._log, offset, max_bytes, limit)
 
     @guarded
     def find_offset(

@@ -27,6 +27,7 @@ from kafkalog.formats.layout import (
     MIN_SIZE,
 )
 from kafkalog.storage.durable_file import DurableFile
+from kafkalog.storage.file_names import MAX_OFFSET
 
 FIRST_STEP_BYTES: Final = 16 << 10
 STEP_BYTES: Final = 4 << 20
@@ -113,16 +114,22 @@ def find_end(
     """Return the end of a segment, read from its last index entry on.
 
     Returns None if no batch from the indexed position on reaches the indexed offset;
-    Kafka then treats the segment as empty.
+    Kafka then treats the segment as empty. Raises `CorruptRecordError` if the last
+    offset is the greatest int64, after which there is no end.
     """
     batch = position_of(file, indexed_offset, max(indexed_position, 0), size)
     if batch is None:
         return None
     for rows, _, _ in windows(file, batch.position, size):
         last = rows[-1]
-    return LogEnd(
-        int(last["last_offset"]) + 1, int(last["position"] + last["size_in_bytes"])
-    )
+    last_offset, position = int(last["last_offset"]), int(last["position"])
+    if last_offset == MAX_OFFSET:
+        raise CorruptRecordError(
+            f"last offset {MAX_OFFSET}, expected at most {MAX_OFFSET - 1}",
+            position=position,
+            cause="offset",
+        ).located(file.path)
+    return LogEnd(last_offset + 1, position + int(last["size_in_bytes"]))
 
 
 def first_offset(file: DurableFile, row: np.void) -> int:

@@ -2,7 +2,9 @@
 
 import pytest
 
+import kafkalog
 from kafkalog import OffsetNotAvailableError
+from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.log.time_lookup import TimestampOffset
 from tests.log.writing import NOW, batch, load
 
@@ -142,3 +144,12 @@ def test_a_log_of_messages_without_timestamps_has_no_greatest_timestamp(tmp_path
         old = {"magic": 0, "timestamp_type": -1, "timestamp": -1}
         log.append_as_follower(batch(**old))
         assert log.find_offset(GREATEST) is None
+
+
+def test_a_timestamp_is_found_in_a_batch_larger_than_scans_read(tmp_path):
+    config = kafkalog.LogConfig(max_message_bytes=MAX_BATCH_BYTES + 1000)
+    with kafkalog.open(tmp_path / "t-0", "a", config) as log:
+        result = log.append(batch(1, size=MAX_BATCH_BYTES))
+        for timestamp in (0, -3):
+            found = log.find_offset(timestamp)
+            assert found == (result.max_timestamp, result.first_offset, 0)
