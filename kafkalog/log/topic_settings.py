@@ -37,6 +37,7 @@ from kafkalog.config.log_config import LONG_MAX
 from kafkalog.errors import (
     ConfigError,
     KafkaLogError,
+    LogArgumentError,
     UnknownSettingsWarning,
 )
 from kafkalog.formats.properties import MetaProperties
@@ -68,6 +69,13 @@ PASS_SETTINGS: Final = (
 
 
 SettingsSource = Literal["passed", "cluster", "defaults", "unknown"]
+
+
+def require_log_config(config: object) -> None:
+    """Raise `LogArgumentError` for settings that are no `LogConfig`."""
+    if not isinstance(config, LogConfig):
+        kind = type(config).__name__
+        raise LogArgumentError(f"config of type {kind}, expected a LogConfig")
 
 
 class PartitionSettings(NamedTuple):
@@ -112,6 +120,7 @@ class TopicSettings:
 
     def set_topic(self, topic: str, config: LogConfig) -> None:
         """Set the settings of a topic from now on."""
+        require_log_config(config)
         self._topics[topic] = config
 
     def of(self, topic: str, topic_id: str | None = None) -> PartitionSettings:

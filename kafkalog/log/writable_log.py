@@ -21,7 +21,7 @@ from kafkalog.config import LogConfig
 from kafkalog.encoding.batch_encoder import DEFAULT_BATCH_BYTES
 from kafkalog.encoding.producer_batches import ProducerBatches, into_producer_batches
 from kafkalog.encoding.record_input import RecordsLike, record_columns
-from kafkalog.errors import KafkaLogError, LogArgumentError
+from kafkalog.errors import KafkaLogError
 from kafkalog.formats.batch_headers import BytesLike
 from kafkalog.formats.checkpoint import EpochEntry
 from kafkalog.formats.layout import (
@@ -64,6 +64,7 @@ from kafkalog.log.rolling import roll
 from kafkalog.log.runtime import guarded
 from kafkalog.log.state import LogState
 from kafkalog.log.time_lookup import TimestampOffset, find_record, find_visible_offset
+from kafkalog.log.topic_settings import require_log_config
 from kafkalog.log.watermarks import LogIsolation, read_limit_of
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.segment.log_segment import LogSegment
@@ -846,10 +847,7 @@ class WritableLog:
         ...         log.config.retention_bytes
         1073741824
         """
-        kind: type = type(config)
-        if not issubclass(kind, LogConfig):
-            name = kind.__name__
-            raise LogArgumentError(f"config of type {name}, expected a LogConfig")
+        require_log_config(config)
         self._log.config = config
 
     @property

@@ -302,6 +302,14 @@ def test_a_deleted_partition_is_removed_from_the_cleaners_checkpoint(tmp_path):
     assert read_offsets(tmp_path, "cleaner-offset-checkpoint") == {("x", 1): 2}
 
 
+def test_settings_that_are_no_log_config_are_rejected_and_change_nothing(tmp_path):
+    with kafkalog.LogManager(tmp_path, kafkalog.LogConfig()) as manager:
+        log = manager.open("t", 0)
+        with pytest.raises(kafkalog.LogStateError, match="config of type dict"):
+            manager.update_config("t", {"retention.ms": "1"})
+        assert manager.config_of("t") == log.config == kafkalog.LogConfig()
+
+
 @pytest.mark.parametrize(
     ("topic", "partition"),
     [(".", 0), ("..", 0), ("a/b", 0), ("t", -1), ("t", 2**31), ("t", 1.0), ("t", "1")],
