@@ -343,11 +343,13 @@ def test_readers_find_all_records_while_a_writer_appends(tmp_path):
     threads = [threading.Thread(target=read) for read in (read_here, read_files)]
     for thread in threads:
         thread.start()
-    for _ in range(150):
-        log.append(batch(3))
-    done.set()
-    for thread in threads:
-        thread.join()
+    try:
+        for _ in range(150):
+            log.append(batch(3))
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
     log.close()
     assert not wrong
 
