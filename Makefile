@@ -42,13 +42,6 @@ OTHERS = $(shell tests/packaging/pythons.sh | awk '$$1 != "'$$($(BIN)/python -c 
 JOBS := 2
 # Of tests that often wait for other threads and processes.
 WAITING := 3
-# Logs sync their files thousands of times in the tests, which takes no time in memory. It
-# is used if there is enough of it.
-MEMORY := /dev/shm
-ENOUGH_GB := 4
-TESTED_IN := $(shell test "$$(df --output=avail -BG $(MEMORY) 2>/dev/null | tr -dc 0-9)" -ge $(ENOUGH_GB) 2>/dev/null \
-	&& echo TMPDIR=$(MEMORY))
-
 # Prints where an environment has its packages.
 PACKAGES := python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 
@@ -176,10 +169,10 @@ test-long: test-slow test-spark-slow test-spark-oldest test-interop test-pythons
 SUITE := -m "not packaging and not spark and not interop and not slow" --ignore tests/interop
 
 test-suite: .venv/compiled
-	$(TESTED_IN) $(BIN)/python -m pytest -q -n $(JOBS) $(SUITE)
+	tests/in_memory.sh $(BIN)/python -m pytest -q -n $(JOBS) $(SUITE)
 
 test-slow: .venv/compiled
-	$(TESTED_IN) $(BIN)/python -m pytest -q -n $(WAITING) --dist worksteal -m "slow and not spark" tests --ignore tests/interop
+	tests/in_memory.sh $(BIN)/python -m pytest -q -n $(WAITING) --dist worksteal -m "slow and not spark" tests --ignore tests/interop
 
 # A session is a Java machine of its own, so a file's tests stay together.
 test-spark: .venv/compiled
@@ -212,7 +205,7 @@ test-interop: .venv/compiled
 test-pythons: .venv/compiled
 	for version in $(OTHERS); do
 		$(MAKE) .venv-$$version/compiled
-		$(TESTED_IN) .venv-$$version/bin/python -m pytest -q -n $(JOBS) $(BRIEF) $(PARSERS)
+		tests/in_memory.sh .venv-$$version/bin/python -m pytest -q -n $(JOBS) $(BRIEF) $(PARSERS)
 	done
 
 test-fuzz: .venv/compiled
