@@ -169,7 +169,7 @@ test-long: test-slow test-spark-slow test-spark-oldest test-interop test-pythons
 SUITE := -m "not packaging and not spark and not interop and not slow" --ignore tests/interop
 
 test-suite: .venv/compiled
-	tests/in_memory.sh $(BIN)/python -m pytest -q -n $(JOBS) $(SUITE)
+	tests/in_memory.sh $(BIN)/python -m pytest -q -n $(WAITING) $(SUITE)
 
 test-slow: .venv/compiled
 	tests/in_memory.sh $(BIN)/python -m pytest -q -n $(WAITING) --dist worksteal -m "slow and not spark" tests --ignore tests/interop
