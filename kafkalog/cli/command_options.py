@@ -31,34 +31,39 @@ FORMATS: Final = ("table", "jsonl", "json", "csv")
 URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
-class LocalPath(click.Path):
-    """A path on this machine. A URL is rejected, and not shown: it may be secret."""
+class NamedPath(click.Path):
+    """A path; empty text is rejected, which `Path` takes for the current directory."""
 
     def __init__(self) -> None:
         super().__init__(readable=False, path_type=Path)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Any:
+        """Return the path. Raise `click.UsageError` for empty text."""
+        if value == "":
+            self.fail("the path is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class LocalPath(NamedPath):
+    """A path on this machine. A URL is rejected, and not shown: it may be secret."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Any:
         """Return the path. Raise `click.UsageError` for a URL, or empty text."""
         refuse_url(str(value))
-        if value == "":
-            self.fail("the path is empty", param, ctx)
         return super().convert(value, param, ctx)
 
 
-class SourcePath(click.Path):
+class SourcePath(NamedPath):
     """A path on this machine, or a URL, which stays text."""
-
-    def __init__(self) -> None:
-        super().__init__(readable=False, path_type=Path)
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Any:
         """Return the path or the URL. Raise `click.UsageError` for empty text."""
-        if value == "":
-            self.fail("the path is empty", param, ctx)
         return value if URL.match(str(value)) else super().convert(value, param, ctx)
 
 

@@ -9,7 +9,7 @@ checkpoint, and the checkpoints of the log directory with its clean shutdown mar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import copyfile
@@ -71,6 +71,11 @@ class CopyDirectory(PendingDirectory):
         super().__enter__()
         DISK.replace(self.path / CLEAN_SHUTDOWN, format_clean_shutdown())
         return self
+
+    def check_space_for(self, blocks: Iterable[BatchHeaders]) -> None:
+        """Raise `DiskSpaceError` unless batches with these headers can be written."""
+        sizes = (rows["size_in_bytes"].sum(dtype=np.int64) for rows in blocks)
+        self.check_space(int(sum(sizes)))
 
     def open(
         self, name: Name, settings: LogConfig, topic_id: str | None = None

@@ -27,12 +27,11 @@ from kafkalog.copies.image_search import ImageFile, find_batches
 from kafkalog.copies.salvage_report import SalvagedPartition, SalvageReport
 from kafkalog.copies.valid_batches import ValidBatches
 from kafkalog.errors import (
-    KafkaLogError,
     LogArgumentError,
     NotALogDirectoryError,
 )
 from kafkalog.formats.batch_headers import BatchHeaders, Bytes
-from kafkalog.log.cluster_metadata import METADATA_PARTITION, read_cluster_settings
+from kafkalog.log.cluster_metadata import METADATA_PARTITION
 from kafkalog.log.ownership import Name
 from kafkalog.query.sources import FILE_ENDINGS
 from kafkalog.segment.file_records import STEP_BYTES
@@ -50,6 +49,7 @@ from kafkalog.storage.log_directory import (
     linked_partitions,
     list_partitions,
 )
+from kafkalog.verification.name_checks import topic_ids
 
 SALVAGED: Final = "salvaged"
 """The default topic of batches whose topic is unknown."""
@@ -154,7 +154,7 @@ def salvage(
 
 def _of_log_directory(source: Path, copy: CopyDirectory) -> Iterator[SalvagedPartition]:
     copy.copy_identity(source)
-    cluster_ids = _topic_ids_of_cluster(source)
+    cluster_ids = topic_ids(source / METADATA_PARTITION) or {}
     for parsed, directory in list_partitions(source):
         if isinstance(directory, Path):
             topic_id = cluster_ids.get(parsed.topic)
@@ -171,14 +171,6 @@ def _of_log_directory(source: Path, copy: CopyDirectory) -> Iterator[SalvagedPar
                 source=str(link),
                 notes=(LINKED,),
             )
-
-
-def _topic_ids_of_cluster(source: Path) -> dict[str, str]:
-    """Return the topic ids in the cluster's metadata, none if it cannot be read."""
-    try:
-        return read_cluster_settings(source / METADATA_PARTITION).topic_ids
-    except (FileNotFoundError, KafkaLogError):
-        return {}
 
 
 def _chosen_name(source: Path, topic: str | None, partition: int | None) -> Name:
@@ -254,7 +246,9 @@ def _of_image(
         if not runs:
             raise NotALogDirectoryError(f"no valid batch of magic 2: {source}")
         chains = chains_of(headers, runs)
-        copy.check_space(sum(_bytes_of(headers, chain) for chain in chains))
+        copy.check_space_for(
+            rows for chain in chains for rows in _steps(headers, chain)
+        )
         for number, chain in enumerate(chains, name[1]):
             notes: list[str] = []
             ranges: list[tuple[int, int]] = []
@@ -281,12 +275,6 @@ def _of_image(
                 source_ranges=tuple(ranges),
                 notes=tuple(notes),
             )
-
-
-def _bytes_of(headers: HeaderFile, chain: Chain) -> int:
-    """Return the size of the batches of a chain."""
-    blocks = (rows for run in chain.runs for rows in headers.blocks(*run))
-    return sum(int(rows["size_in_bytes"].sum(dtype=np.int64)) for rows in blocks)
 
 
 def _steps(headers: HeaderFile, chain: Chain) -> Iterator[BatchHeaders]:

@@ -179,7 +179,9 @@ def _heal(
         if len(known_ids) > 1:
             why = f"different topic ids: {', '.join(sorted(known_ids))}"
         else:
-            copy.check_space(_bytes_of(taken))
+            copy.check_space_for(
+                replica.rows[replica.between(*ends)] for replica, *ends in taken
+            )
             with copy.open(name, SOURCE_SEGMENTS, *known_ids) as log:
                 _write(log, true, taken)
                 if name[0] == METADATA_TOPIC:
@@ -195,12 +197,6 @@ def _heal(
         sources=dict(_sources(taken)) if not why else {},
         why=why,
     )
-
-
-def _bytes_of(taken: Iterable[TakenRange]) -> int:
-    """Return the size of the batches of some ranges."""
-    chosen = (replica.rows[replica.between(*ends)] for replica, *ends in taken)
-    return sum(int(rows["size_in_bytes"].sum(dtype=np.int64)) for rows in chosen)
 
 
 def _precedence(replica: Replica) -> tuple[int, int, bool, int, int]:

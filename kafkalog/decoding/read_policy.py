@@ -104,6 +104,11 @@ class ReadPolicy:
         """Whether headers are used before their CRCs are checked."""
         return self.needs == "headers" and self.check_crcs != "before"
 
+    @property
+    def checks_steps(self) -> bool:
+        """Whether the CRCs of all batches that are used are checked."""
+        return self.check_crcs != "never" and not self.trusts_headers
+
     def checking_first(self) -> ReadPolicy:
         """Return this policy with CRCs checked before a step is used, if at all."""
         if self.check_crcs != "while_decoding":

@@ -213,8 +213,7 @@ class FileRecords:
         if not len(rows):
             return None
         selected, _ = self.select(rows[-1:])
-        unchecked = self.policy.check_crcs == "never" or self.policy.trusts_headers
-        if unchecked or selected is None or selected.all():
+        if not self.policy.checks_steps or selected is None or selected.all():
             return None
         count = len(rows)
         while count and self._is_damaged(rows[count - 1 : count]):
@@ -307,7 +306,7 @@ class FileRecords:
         if selection.out_of_order is None and self._defers(chosen):
             yield from self._step(data, origin, rows, chosen, crcs_deferred=True)
             return selection.done, False
-        if self.policy.check_crcs != "never" and not self.policy.trusts_headers:
+        if self.policy.checks_steps:
             invalid = find_crc_mismatches(data, origin, chosen)
         else:
             invalid = find_being_written(self.source, data, origin, rows, chosen)
@@ -324,7 +323,7 @@ class FileRecords:
         Its offset is why reading ends there, and may be damaged, too. The last entry of
         the file may be being written.
         """
-        if self.policy.check_crcs == "never" or self.policy.trusts_headers:
+        if not self.policy.checks_steps:
             return
         chosen = np.flatnonzero(selected)
         i = int(chosen[-1]) + 1 if len(chosen) else 0

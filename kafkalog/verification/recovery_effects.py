@@ -116,15 +116,19 @@ def describe_loss(
 ) -> Problem:
     """Add to a problem the loss of the records from `first` to before `end`.
 
-    Its reason stays.
+    `segments` are those after this one, or all of a log that is deleted. The reason of
+    the problem stays.
     """
     if not records:
         return problem
+    deletes = problem.recovery == Recovery.DELETE_LOG
     lost = f"offsets {first} to {end - 1}, {counted(records, 'readable record')}"
-    if segments:
+    if segments and not deletes:
         lost += f", and {counted(segments, 'whole segment')} after this one"
     if problem.recovery == Recovery.OVERWRITE:
         text = f"a broker appends at offset {first} and overwrites {lost}{remedy}"
+    elif deletes:
+        text = f"a broker deletes {lost}"
     else:
         text = f"recovery truncates {lost}"
     if is_metadata:

@@ -26,7 +26,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from kafkalog.codecs.counted_nouns import counted
 from kafkalog.storage.checkpoint_file import (
     CLEANED_TO,
     HIGH_WATERMARKS,
@@ -123,15 +122,13 @@ def _with_deleted_log(
             records -= other.lost_records
     if records <= 0:
         return problem
-    first, end = min(segments), max(segment.end for segment in segments.values())
-    lost = f"offsets {first} to {end - 1}, {counted(records, 'readable record')}"
-    return replace(
+    return describe_loss(
         problem,
-        message=f"{problem.message}; a broker deletes {lost}",
-        lost_from=first,
-        lost_to=end - 1,
-        lost_records=records,
-        lost_segments=len(segments),
+        first=min(segments),
+        end=max(segment.end for segment in segments.values()),
+        records=records,
+        segments=len(segments),
+        is_metadata=False,
     )
 
 
