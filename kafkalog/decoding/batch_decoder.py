@@ -16,9 +16,9 @@ Source: ``DefaultRecordBatch.java``, ``DefaultRecord.java``,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Generic
+from typing import Generic
 
 import numpy as np
 import numpy.typing as npt
@@ -216,17 +216,8 @@ def decode(
                 before = int(part.rows["last_offset"][-1])
 
 
-Take = Callable[[str, int, npt.DTypeLike], npt.NDArray[Any]]
-
-
-def fresh(name: str, length: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Return a new array; a `Take` that reuses arrays finds them by `name`."""
-    del name
-    return np.empty(length, dtype)
-
-
 def find_headers(
-    views: RecordViews, take: Take = fresh
+    views: RecordViews,
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """Return where the headers of the records in `views` are.
 
@@ -235,10 +226,10 @@ def find_headers(
     length.
     """
     counts = views.records["header_count"]
-    offsets = take("header offsets", len(counts) + 1, np.int32)
-    unused = take("header valid", len(counts), np.uint8)
+    offsets = np.empty(len(counts) + 1, np.int32)
+    unused = np.empty(len(counts), np.uint8)
     total, _ = _speedups.lengths_to_offsets(counts, offsets, unused)
-    places = take("header places", 4 * total, np.int32).reshape(4, total)
+    places = np.empty((4, total), np.int32)
     if total:
         starts = views.records["headers_start"]
         status = _speedups.decode_headers(views.data, starts, offsets, places)

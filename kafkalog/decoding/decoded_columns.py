@@ -147,10 +147,6 @@ class ColumnBuffers:
             array = self._arrays[name] = np.empty(length + length // 4, dtype)
         return array[:length]
 
-    def own(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return a column of a workspace: itself if arrays are kept, else a copy."""
-        return column if self.kept else column.copy()
-
     def first(self, array: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
         """Return the first `count` rows; a copy if most of `array` is unused."""
         filled = array[:count]

@@ -54,6 +54,10 @@ class RecordSpans:
         """Return a view of the first `count` records."""
         return RecordSpans(self.longs[:, :count], self.ints[:, :count])
 
+    def copy(self) -> RecordSpans:
+        """Return spans in memory of their own."""
+        return RecordSpans(self.longs.copy(), self.ints.copy())
+
 
 class DecodeWorkspace(Protocol[Found]):
     """Buffers for decompressed bytes, and for the records of some batches."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Iterator, Mapping, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise, repeat
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
@@ -98,7 +99,7 @@ else:
     ByteStrings = TypeVar("ByteStrings", BytesColumn, ViewColumn)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HeadersColumn(Generic[ByteStrings]):
     """The headers of n records: those of row i are rows ``offsets[i]`` to the next."""
 
@@ -109,9 +110,9 @@ class HeadersColumn(Generic[ByteStrings]):
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def head(self, count: int) -> Self:
+    def head(self, count: int) -> HeadersColumn[ByteStrings]:
         """Return the first `count` rows, without a copy."""
-        return type(self)(self.offsets[: count + 1], self.key, self.value)
+        return HeadersColumn(self.offsets[: count + 1], self.key, self.value)
 
     def to_list(self) -> list[list[tuple[bytes, bytes | None]]]:
         """Return each row's headers as pairs of bytes."""
@@ -119,6 +120,35 @@ class HeadersColumn(Generic[ByteStrings]):
         pairs = list(zip(keys, self.value.to_list(), strict=True))
         ends = self.offsets.tolist()
         return [pairs[a:b] for a, b in pairwise(ends)]
+
+
+class HeaderViews(HeadersColumn[ViewColumn]):
+    """The headers of n records in place, which are located when first accessed."""
+
+    def __init__(self, views: RecordViews) -> None:
+        vars(self)["views"] = views
+
+    @cached_property
+    def _located(self) -> HeadersColumn[ViewColumn]:
+        views: RecordViews = vars(self)["views"]
+        offsets, places = find_headers(views)
+        key, value = (ViewColumn(views.data, *places[i : i + 2]) for i in (0, 2))
+        return HeadersColumn(offsets, key, value)
+
+    @property
+    def offsets(self) -> npt.NDArray[np.int32]:
+        """Return n + 1 offsets into `key` and `value`."""
+        return self._located.offsets
+
+    @property
+    def key(self) -> ViewColumn:
+        """Return the keys of all headers."""
+        return self._located.key
+
+    @property
+    def value(self) -> ViewColumn:
+        """Return the values of all headers."""
+        return self._located.value
 
 
 Column = (
@@ -345,21 +375,20 @@ def make_views(
     views: RecordViews, origin: Origin, columns: tuple[str, ...], buffers: ColumnBuffers
 ) -> Records[ViewColumn]:
     """Return the requested columns of records as views of the bytes they are in."""
+    if not buffers.kept:
+        views = replace(views, rows=views.rows.copy(), records=views.records.copy())
     places = views.records
     made: dict[str, Column] = {}
     for name in columns:
         if name in ("offset", "timestamp"):
-            made[name] = buffers.own(places[name])
+            made[name] = places[name]
         elif name in FIXED:
             made[name] = _fixed(name, views, places["offset"], origin, buffers)
         elif name == "headers":
-            offsets, headers = find_headers(views, buffers.take)
-            key, value = (ViewColumn(views.data, *headers[i : i + 2]) for i in (0, 2))
-            made[name] = HeadersColumn(offsets, key, value)
+            made[name] = HeaderViews(views)
         elif name != "topic":
             start, length = places[f"{name}_start"], places[f"{name}_length"]
-            own = buffers.own
-            made[name] = ViewColumn(views.data, own(start), own(length))
+            made[name] = ViewColumn(views.data, start, length)
     return Records(origin, len(places), made, columns)
 
 
