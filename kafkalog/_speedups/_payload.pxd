@@ -19,6 +19,7 @@ from kafkalog._speedups._record_output cimport (
 
 cdef enum:
     AHEAD = 16384  # bytes to prefetch ahead, across batches
+    MOST_AHEAD = 512  # of them before a record; for more, its own loads would wait
     GROUP = 16  # records of one layout that are written at once, while in the cache
 
 
@@ -30,13 +31,14 @@ cdef inline Status read_batch_records(
     cdef Cursor at = payload[0]  # the compiler keeps local copies in registers
     cdef RecordOutput output = out[0]
     cdef Layout layout = Layout(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
-    cdef int64_t start, size = 0, near = at.pos + AHEAD
+    cdef int64_t start, size = 0, near = at.pos + AHEAD, target
     cdef bint has_layout = False
     cdef int32_t i = 0, group
     if batch.count < 0 or batch.count > output.capacity - output.row:
         return Status.ENTRY_COUNT
     while i < batch.count and status == Status.OK:
-        while near < at.pos + AHEAD:
+        target = near + (GROUP if has_layout else 1) * MOST_AHEAD
+        while near < min(target, at.pos + AHEAD):
             prefetch(at.data + near)
             near += LINE
         if has_layout:

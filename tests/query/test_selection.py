@@ -130,6 +130,21 @@ def test_records_convert_to_an_arrow_batch(column):
         chunk.to_arrow()
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_headers_of_views_can_be_read_after_the_last_chunk(threads):
+    scan = kafkalog.scan(LOGS, columns=["headers"], threads=threads)
+    expected = [chunk.headers.to_list() for chunk in scan.chunks()]
+    views = list(scan.chunks(views=True))
+    copies = pickle.loads(pickle.dumps(views))
+    for chunks in (views, copies):
+        assert [chunk.headers.to_list() for chunk in chunks] == expected
+        assert [chunk.headers.head(2).to_list() for chunk in chunks] == [
+            rows[:2] for rows in expected
+        ]
+        assert [len(chunk.headers) for chunk in chunks] == list(map(len, expected))
+    assert any(any(rows) for rows in expected)
+
+
 def test_a_scan_pickles():
     scan = kafkalog.scan(LOGS, topics="s*", start_offset=3, isolation="read_committed")
     assert pickle.loads(pickle.dumps(scan)).to_arrow() == scan.to_arrow()
