@@ -138,8 +138,8 @@ def compact(
     LogArgumentError
         If both `output` and `in_place` are given.
     LogStateError
-        If a partition exists in `output`, or if a topic to be compacted in place does
-        not have ``compact`` in ``cleanup.policy``.
+        If a partition exists in `output`, if `output` is in the log directory, or if a
+        topic to be compacted in place does not have ``compact`` in ``cleanup.policy``.
     LogLockedError
         If a broker, or kafkalog, has a log open for writing.
     CorruptRecordError, InvalidRecordError
@@ -169,6 +169,8 @@ def compact(
         for log in found:
             if (target / log.directory.name).exists():
                 raise LogStateError(f"partition exists: {target / log.directory.name}")
+            if target.resolve().is_relative_to(log.directory.parent.resolve()):
+                raise LogStateError(f"output directory in the log directory: {target}")
         return [_compact_copy(log, target) for log in found]
     reports = []
     for log in found:

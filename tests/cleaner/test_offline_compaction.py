@@ -109,6 +109,14 @@ def test_a_partition_in_the_output_directory_is_not_overwritten(logs, tmp_path):
         kafkalog.compact(logs / "state.none-0", output=tmp_path / "out")
 
 
+@pytest.mark.parametrize("place", ["out", "state.none-0/out"])
+def test_nothing_is_written_into_the_log_directory(logs, place):
+    before = sorted(logs.rglob("*"))
+    with pytest.raises(LogStateError, match="in the log directory"):
+        kafkalog.compact(logs / "state.none-0", output=logs / place)
+    assert sorted(logs.rglob("*")) == before
+
+
 def test_a_log_that_is_open_is_not_compacted_in_place(logs):
     with (
         kafkalog.open(logs / "state.none-0", "a"),
