@@ -48,9 +48,6 @@ MAX_RECORDS: Final = 1 << 17
 MAX_INTERVALS: Final = 16
 """Maximum number of intervals that a step is split into; else all of it is decoded."""
 
-STEPS_AHEAD: Final = 2
-"""Number of steps per thread that are being decoded or waiting."""
-
 Progress = Callable[[int, int], object]
 
 
@@ -218,8 +215,12 @@ class ScanRun:
     def _ahead(
         self, pool: ThreadPoolExecutor, threads: int, mismatch: CrcMismatch | None
     ) -> Generator[Records, None, CrcMismatch | None]:
-        """Decode steps in threads, until there are none or a CRC differs."""
-        most, buffers, failure = STEPS_AHEAD * threads - 1, BufferPool(), None
+        """Decode steps in threads, until there are none or a CRC differs.
+
+        While the caller has the records of one step, each thread decodes another. More
+        steps ahead would need more memory than the caches have.
+        """
+        buffers, failure = BufferPool(), None
         queue, decode_step = _DecodeQueue(buffers), self._thread_decoder()
         tasks = self._tasks(None if self.views else buffers.take, mismatch)
         try:
@@ -236,7 +237,7 @@ class ScanRun:
                 else:
                     data = task.step.step.data
                     queue.append(pool.submit(decode_step, task), data)
-                mismatch = yield from self._drained(queue, most)
+                mismatch = yield from self._drained(queue, threads)
                 if mismatch is not None:
                     return mismatch
             mismatch = yield from self._drained(queue, 0)
