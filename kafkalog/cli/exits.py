@@ -134,6 +134,14 @@ def report_problems(problems: Sequence[ScanProblem]) -> None:
         raise Damaged(f"corrupt data was skipped {times}")
 
 
+def report_damage(errors: Sequence[LocatedError]) -> None:
+    """Print errors about corrupt data, a line each; if there is any, exit with 1."""
+    for error in errors:
+        print_error(describe(error))
+    if errors:
+        click.get_current_context().exit(Exit.DAMAGE)
+
+
 def describe(error: BaseException) -> str:
     """Return an error's message as one line."""
     if isinstance(error, OSError) and error.strerror and error.filename is not None:

@@ -17,12 +17,13 @@ Source: ``ConsumerGroupCommand.java``, ``OffsetMetadataManager.java``.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalog.decoding.read_policy import LAST, Bounds
-from kafkalog.errors import NotALogDirectoryError
+from kafkalog.errors import LocatedError, NotALogDirectoryError
 from kafkalog.export.internal_tables import (
     GROUP_ORDER,
     GROUPS,
@@ -59,6 +60,7 @@ LAG: Final = pa.schema(
 )
 UNKNOWN_COMMIT: Final = (None,) * (len(GROUPS) - len(GROUP_ORDER))
 
+Errors = list[LocatedError]
 Place = tuple[str, int]
 """A topic and the number of a partition."""
 
@@ -122,7 +124,23 @@ def groups(
     (4, 0)
     """
     found = scan(source, filesystem=filesystem, storage_options=storage_options)
-    return sorted_table(_commits(found, at), GROUPS, *GROUP_ORDER)
+    return _complete(*readable_groups(found, at))
+
+
+def readable_groups(found: Scan, at: Time | None) -> tuple[pa.Table, Errors]:
+    """Return the table of `groups` without corrupt partitions, and their errors.
+
+    All commits of a group are in one partition.
+    """
+    commits, errors = _readable_commits(found, at)
+    return sorted_table(iter(commits), GROUPS, *GROUP_ORDER), errors
+
+
+def _complete(table: pa.Table, errors: Errors) -> pa.Table:
+    """Return a table; raise the first error, if there is any."""
+    if errors:
+        raise errors[0]
+    return table
 
 
 def lag(
@@ -171,16 +189,40 @@ def lag(
     {'group': 'readers-txn', 'offset': 11, 'log_end_offset': 212, 'lag': 201}
     """
     found = scan(source, filesystem=filesystem, storage_options=storage_options)
-    commits = list(_commits(found, at))
-    ends = _offsets_of(found, {(topic, number) for _, topic, number, *_ in commits}, at)
+    return _complete(*readable_lag(found, at))
+
+
+def readable_lag(found: Scan, at: Time | None) -> tuple[pa.Table, Errors]:
+    """Return the table of `lag` without what is corrupt, and the errors.
+
+    All commits of a group are in one partition. The offsets of a corrupt log are null.
+    """
+    commits, errors = _readable_commits(found, at)
+    places = {(topic, number) for _, topic, number, *_ in commits}
+    ends = _offsets_of(found, places, at, errors)
     rows = (_with_lag(commit, ends[commit[1], commit[2]]) for commit in commits)
-    return sorted_table(rows, LAG, *GROUP_ORDER)
+    return sorted_table(rows, LAG, *GROUP_ORDER), errors
 
 
 def _with_lag(commit: Row, log: LogOffsetsAt) -> Row:
     offset = commit[len(GROUP_ORDER)]
     known = offset is not None and log.end is not None
     return (*commit, *log, log.end - offset if known else None)
+
+
+def _readable_commits(found: Scan, at: Time | None) -> tuple[list[Row], Errors]:
+    """Return the rows of `GROUPS`, and the error of each partition that is corrupt."""
+    replicas = defaultdict(list)
+    for part in partitions_of(found, CONSUMER_OFFSETS):
+        [(source, bounds)] = part.sources
+        replicas[source.partition].append((source, bounds))
+    rows, errors = list[Row](), Errors()
+    for sources in replicas.values():
+        try:
+            rows += list(_commits(replace(found, sources=tuple(sources)), at))
+        except LocatedError as error:
+            errors.append(error)
+    return rows, errors
 
 
 def _commits(found: Scan, at: Time | None) -> Iterator[Row]:
@@ -241,9 +283,9 @@ def _removed_commits(then: NewestRecords) -> Iterator[Row]:
 
 
 def _offsets_of(
-    found: Scan, places: Collection[Place], at: Time | None
+    found: Scan, places: Collection[Place], at: Time | None, errors: Errors
 ) -> dict[Place, LogOffsetsAt]:
-    """Return the start and end of the logs of these partitions."""
+    """Return the start and end of the logs of these partitions; append errors."""
     sources = (source for source, _ in found.sources)
     replicas = longest_replicas(
         source for source in sources if (source.topic, source.partition) in places
@@ -254,7 +296,11 @@ def _offsets_of(
         if at is None:
             offsets[place] = LogOffsetsAt(start, end)
         else:
-            then = _end_at(found, log, as_ms(at))
+            try:
+                then = _end_at(found, log, as_ms(at))
+            except LocatedError as error:
+                errors.append(error)
+                continue
             offsets[place] = LogOffsetsAt(0 if start == 0 else None, then)
     return offsets
 

@@ -300,3 +300,53 @@ def test_a_corrupt_record_ends_with_1_and_its_file(command, tmp_path):
     ran = call(command, logs)
     assert (ran.exit_code, ran.stdout) == (1, "")
     assert str(first) in ran.stderr
+
+
+@pytest.mark.parametrize("at", [None, "2026-11-21T23:59Z"])
+@pytest.mark.parametrize("command", ["groups", "lag"])
+def test_a_corrupt_partition_does_not_hide_the_groups_of_others(command, at, tmp_path):
+    logs = shutil.copytree(CLEAN, tmp_path / "logs")
+    options = [] if at is None else ["--at", at]
+    held = {
+        path.name: call(command, path, *options).stdout.splitlines()
+        for path in sorted(logs.glob("__consumer_offsets-*"))
+    }
+    places = [name for name, lines in held.items() if lines]
+    assert len(places) > 1
+    whole = call(command, logs, *options).stdout.splitlines()
+    for name in places:
+        [first, *_] = sorted((logs / name).glob("*.log"))
+        original = first.read_bytes()
+        first.write_bytes(original[:-1] + bytes([original[-1] ^ 1]))
+        ran = call(command, logs, *options)
+        of_others = {
+            group for other in places if other != name for group in names(held[other])
+        }
+        assert ran.exit_code == 1
+        assert str(first) in ran.stderr
+        kept = [line for line in whole if json.loads(line)["group"] in of_others]
+        assert ran.stdout.splitlines() == kept
+        assert kept
+        with pytest.raises(kafkalog.CorruptRecordError, match="CRC mismatch"):
+            getattr(kafkalog, command)(logs)
+        first.write_bytes(original)
+
+
+def names(lines):
+    return {json.loads(line)["group"] for line in lines}
+
+
+def test_the_offsets_of_a_corrupt_log_are_unknown_at_a_past_time(tmp_path):
+    logs = shutil.copytree(CLEAN, tmp_path / "logs")
+    options = ("--at", "2026-11-21T23:59Z", "--group", "readers-txn")
+    [row] = map(json.loads, call("lag", logs, *options).stdout.splitlines())
+    assert row["lag"] is not None
+    for path in (logs / f"{row['topic']}-{row['partition']}").glob("*.log"):
+        data = path.read_bytes()
+        path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    ran = call("lag", logs, *options)
+    assert ran.exit_code == 1
+    assert row["topic"] in ran.stderr
+    [row] = map(json.loads, ran.stdout.splitlines())
+    assert row["offset"] is not None
+    assert row["lag"] is None

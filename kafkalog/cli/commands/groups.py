@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from kafkalog.cli import command_output, terminal
+from kafkalog.cli import command_output, exits, terminal
 from kafkalog.cli.command_options import (
     commit_options,
     examples,
@@ -16,6 +16,7 @@ from kafkalog.cli.command_options import (
     sources_argument,
 )
 from kafkalog.cli.command_output import Row, TableField
+from kafkalog.query.scan import scan
 
 if TYPE_CHECKING:
     from kafkalog.storage.location import Location
@@ -60,12 +61,17 @@ def command(
 
     With --at, a group has the offset of its last commit up to that time. If compaction
     has removed what it may have committed by then, the offset is null.
-    """
-    from kafkalog.export.group_lag import groups
 
-    rows = of_groups(command_output.rows_of(groups(list(paths), at=at)), names)
+    The exit code is 1 if a partition of __consumer_offsets is corrupt. The groups in
+    the other partitions are printed.
+    """
+    from kafkalog.export.group_lag import readable_groups
+
+    table, errors = readable_groups(scan(list(paths)), at)
+    rows = of_groups(command_output.rows_of(table), names)
     form = command_output.chosen_format(form)
     command_output.print_rows(rows, FIELDS, form, no_color=no_color)
+    exits.report_damage(errors)
 
 
 def of_groups(rows: Iterable[Row], names: tuple[str, ...]) -> Iterator[Row]:

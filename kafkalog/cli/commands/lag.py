@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from kafkalog.cli import command_output
+from kafkalog.cli import command_output, exits
 from kafkalog.cli.command_options import (
     commit_options,
     examples,
@@ -16,6 +16,7 @@ from kafkalog.cli.command_options import (
 )
 from kafkalog.cli.command_output import TableField
 from kafkalog.cli.commands.groups import COMMIT, COMMITTED, of_groups
+from kafkalog.query.scan import scan
 
 if TYPE_CHECKING:
     from kafkalog.storage.location import Location
@@ -60,9 +61,14 @@ def command(
     a log end offset, if the record before it is removed, and a log start offset other
     than 0. Timestamps of records are set by producers, unless
     message.timestamp.type is LogAppendTime.
-    """
-    from kafkalog.export.group_lag import lag
 
-    rows = of_groups(command_output.rows_of(lag(list(paths), at=at)), names)
+    The exit code is 1 if a log is corrupt. The groups in the other partitions of
+    __consumer_offsets are printed, and null are the offsets of a corrupt log.
+    """
+    from kafkalog.export.group_lag import readable_lag
+
+    table, errors = readable_lag(scan(list(paths)), at)
+    rows = of_groups(command_output.rows_of(table), names)
     form = command_output.chosen_format(form)
     command_output.print_rows(rows, FIELDS, form, no_color=no_color)
+    exits.report_damage(errors)

@@ -108,7 +108,4 @@ def command(
     if form == "table":
         for line in table["command"].drop_null().to_pylist():
             command_output.emit(f"{terminal.escape(line)}\n")
-    for error in errors:
-        exits.print_error(exits.describe(error))
-    if errors:
-        click.get_current_context().exit(exits.Exit.DAMAGE)
+    exits.report_damage(errors)
