@@ -16,7 +16,6 @@ from kafkalog.cli.command_options import (
     sources_argument,
 )
 from kafkalog.cli.command_output import Row, TableField
-from kafkalog.query.scan import scan
 
 if TYPE_CHECKING:
     from kafkalog.storage.location import Location
@@ -66,6 +65,7 @@ def command(
     the other partitions are printed.
     """
     from kafkalog.export.group_lag import readable_groups
+    from kafkalog.query.scan import scan
 
     table, errors = readable_groups(scan(list(paths)), at)
     rows = of_groups(command_output.rows_of(table), names)

@@ -16,7 +16,6 @@ from kafkalog.cli.command_options import (
 )
 from kafkalog.cli.command_output import TableField
 from kafkalog.cli.commands.groups import COMMIT, COMMITTED, of_groups
-from kafkalog.query.scan import scan
 
 if TYPE_CHECKING:
     from kafkalog.storage.location import Location
@@ -66,6 +65,7 @@ def command(
     __consumer_offsets are printed, and null are the offsets of a corrupt log.
     """
     from kafkalog.export.group_lag import readable_lag
+    from kafkalog.query.scan import scan
 
     table, errors = readable_lag(scan(list(paths)), at)
     rows = of_groups(command_output.rows_of(table), names)
