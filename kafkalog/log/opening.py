@@ -17,6 +17,7 @@ from kafkalog.log.log import Log
 from kafkalog.log.ownership import Name, own_directory
 from kafkalog.log.recovery.log_loading import check_log, load_log
 from kafkalog.log.recovery.recovery_report import warn_of_lost_offsets
+from kafkalog.log.state import checked_topic_id
 from kafkalog.log.topic_settings import TopicSettings, warn_of_settings
 from kafkalog.log.writable_log import WritableLog
 from kafkalog.storage.durable_file import DISK, Disk
@@ -91,7 +92,7 @@ def open(
     CorruptCheckpointError, StrayFileError
         If a checkpoint, or a file name, in the directory cannot be read.
     LogArgumentError
-        If `path` is a URL and `mode` is ``"a"``.
+        With ``"a"``, if `path` is a URL, or if another argument is invalid.
 
     Warns
     -----
@@ -138,12 +139,13 @@ def open_to_append(
     directory = local_path(path).absolute()
     name = _name_of(directory)
     _check_parent(directory.parent)
+    topic_id = checked_topic_id(topic_id)
+    topics = TopicSettings([directory.parent], config, None, broker)
     owned = log = None
     is_untouched = True
     try:
         owned = own_directory(directory.parent, name, disk)
         stored_topic_id = check_log(directory, topic_id)
-        topics = TopicSettings([directory.parent], config, None, broker)
         settings = topics.of(name[0], stored_topic_id)
         warn_of_settings({directory.name: settings}, stacklevel=4)
         is_untouched = False

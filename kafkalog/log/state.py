@@ -15,8 +15,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from kafkalog.codecs.uuid_text import uuid_from_text, uuid_to_text
 from kafkalog.config import LogConfig
-from kafkalog.errors import CorruptCheckpointError, InconsistentTopicIdError
+from kafkalog.errors import (
+    CorruptCheckpointError,
+    InconsistentTopicIdError,
+    LogArgumentError,
+)
 from kafkalog.formats.partition_files import PartitionMetadata
 from kafkalog.log.leader_epochs import LeaderEpochs
 from kafkalog.log.offset_metadata import OffsetMetadata
@@ -27,6 +32,22 @@ from kafkalog.log.segment_map import SegmentMap
 from kafkalog.storage.byte_source import read_regular
 from kafkalog.storage.durable_file import Disk
 from kafkalog.storage.file_names import PARTITION_METADATA
+
+
+def checked_topic_id(topic_id: str | None) -> str | None:
+    """Return an id as ``partition.metadata`` has it, or None.
+
+    Raises `LogArgumentError` if the file cannot have it.
+    """
+    if topic_id is None:
+        return None
+    try:
+        raw = uuid_from_text(PartitionMetadata(topic_id).topic_id)
+    except (TypeError, ValueError):
+        raise LogArgumentError(
+            f"topic id {topic_id!r}, expected 22 characters of base64, not all A"
+        ) from None
+    return uuid_to_text(raw)
 
 
 class TopicIdFile:

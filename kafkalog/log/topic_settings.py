@@ -78,6 +78,13 @@ def require_log_config(config: object) -> None:
         raise LogArgumentError(f"config of type {kind}, expected a LogConfig")
 
 
+def require_broker_config(broker: object) -> None:
+    """Raise `LogArgumentError` for settings that are no `BrokerConfig`."""
+    if not isinstance(broker, BrokerConfig):
+        kind = type(broker).__name__
+        raise LogArgumentError(f"broker of type {kind}, expected a BrokerConfig")
+
+
 class PartitionSettings(NamedTuple):
     """A partition's settings, and the reason if they are unknown, else None.
 
@@ -97,7 +104,8 @@ class TopicSettings:
     """The settings of the topics in some log directories.
 
     The caller may pass `config` for all topics, `topics` for single ones, and `broker`,
-    the settings in a broker's ``server.properties``.
+    the settings in a broker's ``server.properties``. Raises `LogArgumentError` for
+    settings of another type.
     """
 
     def __init__(
@@ -107,6 +115,11 @@ class TopicSettings:
         topics: Mapping[str, LogConfig] | None,
         broker: BrokerConfig | None,
     ) -> None:
+        for passed in (config, *(topics or {}).values()):
+            if passed is not None:
+                require_log_config(passed)
+        if broker is not None:
+            require_broker_config(broker)
         self._directories = directories
         self._config = config
         self._topics = dict(topics or {})

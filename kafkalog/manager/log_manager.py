@@ -30,6 +30,7 @@ from kafkalog.log.appending import integer
 from kafkalog.log.clock import Clock, Scheduler, SystemClock, Task, ThreadScheduler
 from kafkalog.log.ownership import Name
 from kafkalog.log.recovery.recovery_report import warn_of_lost_offsets
+from kafkalog.log.state import checked_topic_id
 from kafkalog.log.topic_settings import (
     PartitionSettings,
     TopicSettings,
@@ -124,7 +125,7 @@ class LogManager(Mapping[Name, WritableLog]):
     NotALogDirectoryError
         If a directory has a subdirectory that is not a partition's.
     LogArgumentError
-        If a directory is a URL.
+        If a directory is a URL, or if settings are of another type.
     LogStateError
         If a partition has two directories, or if the ``meta.properties`` of the
         directories are of several clusters or brokers, or have the same directory id.
@@ -181,6 +182,8 @@ class LogManager(Mapping[Name, WritableLog]):
 
         The stack level of warnings is that of the caller's caller: the user's code.
         """
+        paths = distinct_directories(directories)
+        self._settings = TopicSettings(paths, config, topics, broker)
         self.broker = BrokerConfig() if broker is None else broker
         self.config = self.broker.log_config() if config is None else config
         self._clock = SystemClock() if clock is None else clock
@@ -189,8 +192,6 @@ class LogManager(Mapping[Name, WritableLog]):
         self._scheduler = ThreadScheduler(threads) if scheduler is None else scheduler
         self._lock = RLock()
         self._closed = False
-        paths = distinct_directories(directories)
-        self._settings = TopicSettings(paths, config, topics, broker)
         context = ManagerContext(
             broker=self.broker,
             settings=self._settings,
@@ -509,7 +510,8 @@ class LogManager(Mapping[Name, WritableLog]):
             If the manager is closed, if the log may be in an offline directory, or if
             `directory` is offline.
         LogArgumentError
-            If `directory` is not a log directory of the manager, or is cordoned.
+            If `topic_id` is invalid, or if `directory` is not a log directory of the
+            manager, or is cordoned.
         LogStateError
             If there is only a future log of the partition.
         OSError
@@ -526,6 +528,7 @@ class LogManager(Mapping[Name, WritableLog]):
         """
         with self._while_open():
             name = topic, integer("partition", partition, MAX_INT32)
+            topic_id = checked_topic_id(topic_id)
             if name not in self:
                 settings = self._settings.of(topic)
                 warn_of_settings({f"{topic}-{partition}": settings})

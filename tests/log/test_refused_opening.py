@@ -300,3 +300,43 @@ def test_a_manager_creates_its_directories_and_their_markers(tmp_path):
     with manage(tmp_path / "a" / "b"):
         assert not (tmp_path / "a" / "b" / MARKER).exists()
     assert (tmp_path / "a" / "b" / MARKER).exists()
+
+
+INVALID = {
+    "config of type dict, expected a LogConfig": {"config": {}},
+    "broker of type dict, expected a BrokerConfig": {"broker": {}},
+    "topic id 'x', expected 22 characters": {"topic_id": "x"},
+    "topic id 'A{22}', expected 22 characters": {"topic_id": 22 * "A"},
+    "topic id 5, expected 22 characters": {"topic_id": 5},
+}
+
+
+@pytest.mark.parametrize("reason", INVALID)
+def test_an_invalid_argument_creates_nothing(tmp_path, reason):
+    with pytest.raises(LogArgumentError, match=reason):
+        kafkalog.open(tmp_path / "logs" / "orders-0", "a", **INVALID[reason])
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_manager_refuses_settings_of_another_type(tmp_path):
+    threads = threading.active_count()
+    for options in ({"config": {}}, {"topics": {"orders": {}}}, {"broker": {}}):
+        with pytest.raises(LogArgumentError, match="of type dict, expected"):
+            kafkalog.LogManager(tmp_path / "logs", **options)
+    assert not list(tmp_path.iterdir())
+    assert threading.active_count() == threads
+
+
+def test_a_manager_refuses_an_invalid_topic_id(tmp_path):
+    with kafkalog.LogManager(tmp_path) as logs:
+        with pytest.raises(LogArgumentError, match="topic id 'x', expected"):
+            logs.open("orders", 0, topic_id="x")
+        assert not list(logs)
+        # The last character has bits that an id does not use.
+        log = logs.open("orders", 0, topic_id=21 * "x" + "y")
+        log.append(batch(1))
+    written = (tmp_path / "orders-0" / METADATA).read_text()
+    assert written.endswith(21 * "x" + "w")
+    path, same = tmp_path / "orders-0", 21 * "x" + "y"
+    with kafkalog.open(path, "a", SMALL, topic_id=same) as log:
+        assert log.topic_id == 21 * "x" + "w"
