@@ -8,7 +8,7 @@ Arrow evaluates it on what was read. So a result is exact.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import reduce
 from operator import or_
@@ -53,7 +53,7 @@ def dataset(source: Source, **as_scan: Unpack[ScanArguments]) -> LogDataset:
     source : path, URL, bytes-like, or list of these
         As for `scan`.
     **as_scan : ScanArguments
-        The options of `scan`. By default the dataset has all columns.
+        The options of `scan`, but `limit`. By default the dataset has all columns.
 
     Returns
     -------
@@ -78,6 +78,8 @@ def dataset(source: Source, **as_scan: Unpack[ScanArguments]) -> LogDataset:
     """
     if as_scan.get("columns") is None:
         as_scan["columns"] = COLUMNS
+    if "limit" in as_scan:
+        raise TypeError("dataset of a scan with limit")
     request = scan(source, **as_scan)
     # Headers suffice for a count, once their CRCs are checked.
     policy = replace(request.policy, needs="headers")
@@ -145,10 +147,16 @@ class LogDataset(ds.UnionDataset):  # type: ignore[misc]
 
         Each has about 128 MiB of the log, and may be read by another thread or process.
         The last one of a log may have records that are appended before it is read.
+
+        Raises
+        ------
+        pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError
+            If the filter has other columns, or compares values of other types.
         """
-        request = self.request
-        if isinstance(filter, pc.Expression):
-            request = narrow(request, read_filter(filter).condition)
+        request, condition = self.request, _as_expression(filter)
+        if condition is not None:
+            next(super().get_fragments(condition))  # checks its columns and types
+            request = narrow(request, read_filter(condition).condition)
         return map(LogFragment, divide_scan(request, TARGET_BYTES, grows=True))
 
     def count_rows(self, **options: Any) -> int:
@@ -263,8 +271,7 @@ def scanner_of(
 ) -> ds.Scanner:
     """Return a scanner of a scan, which reads the columns that are needed."""
     needed = None if columns is None else _columns_in(columns)
-    if isinstance(condition, pa.Scalar):  # DataFusion's result of a constant filter
-        condition = pc.scalar(condition)
+    condition = _as_expression(condition)
     if condition is not None:
         terms = read_filter(condition)
         request = narrow(request, terms.condition)
@@ -285,12 +292,24 @@ def scanner_of(
     )
 
 
-def _columns_in(columns: list[str] | Mapping[str, pc.Expression]) -> set[str] | None:
+def _as_expression(condition: pc.Expression | pa.Scalar | None) -> pc.Expression | None:
+    """Return a filter as an expression: DataFusion's may be a constant's value."""
+    return pc.scalar(condition) if isinstance(condition, pa.Scalar) else condition
+
+
+def _columns_in(
+    columns: Iterable[str] | Mapping[str, pc.Expression],
+) -> set[str] | None:
     """Return the columns that are read for those of a result; None if not known."""
+    if isinstance(columns, str):
+        raise TypeError(f"columns {columns!r}, expected a list: [{columns!r}]")
     if not isinstance(columns, Mapping):
         return set(columns)
     needed = set[str]()
-    for expression in columns.values():
+    for name, expression in columns.items():
+        if not isinstance(expression, pc.Expression):
+            kind = type(expression).__name__
+            raise TypeError(f"column {name!r}: expected an expression, found {kind}")
         more = read_filter(expression).columns
         if more is None:
             return None

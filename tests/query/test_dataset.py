@@ -126,6 +126,25 @@ def test_a_column_that_the_dataset_does_not_have_is_named():
     assert data.to_table(["__filename"]).num_rows == data.count_rows()
 
 
+def test_columns_and_filters_of_other_types_are_refused_with_what_is_expected():
+    data, _ = golden("k431-clean", "read_uncommitted")
+    with pytest.raises(TypeError, match=r"'offset', expected a list: \['offset'\]"):
+        data.to_table("offset")
+    with pytest.raises(TypeError, match="'twice': expected an expression, found str"):
+        data.to_table({"twice": "offset"})
+    missing, text = pc.field("offsets") > 1, pc.field("offset") > pc.scalar("1")
+    for nothing in (pc.scalar(True), pc.field("topic") == "none such"):
+        with pytest.raises(pa.ArrowInvalid, match="No match for FieldRef"):
+            data.get_fragments(nothing & missing)
+        with pytest.raises(pa.ArrowNotImplementedError, match="int64, string"):
+            data.get_fragments(nothing & text)
+
+
+def test_a_dataset_has_no_limit_since_each_fragment_would_have_it():
+    with pytest.raises(TypeError, match="dataset of a scan with limit"):
+        kafkalog.dataset(golden_data.logs("k431-clean"), limit=3)
+
+
 def test_a_lazy_scan_reads_the_first_rows_and_then_filters_them():
     data, whole = golden("k431-clean", "read_uncommitted")
     last = pl.col("offset") == pl.col("offset").max()
