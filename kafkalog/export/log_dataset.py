@@ -155,7 +155,7 @@ class LogDataset(ds.UnionDataset):  # type: ignore[misc]
         """
         request, condition = self.request, _as_expression(filter)
         if condition is not None:
-            next(super().get_fragments(condition))  # checks its columns and types
+            next(super().get_fragments(condition), None)  # checks columns and types
             request = narrow(request, read_filter(condition).condition)
         return map(LogFragment, divide_scan(request, TARGET_BYTES, grows=True))
 

@@ -138,6 +138,9 @@ def test_columns_and_filters_of_other_types_are_refused_with_what_is_expected():
             data.get_fragments(nothing & missing)
         with pytest.raises(pa.ArrowNotImplementedError, match="int64, string"):
             data.get_fragments(nothing & text)
+    for never in (pc.scalar(False), pa.scalar(False), pc.field("offset") > None):
+        found = [part.to_table(filter=never) for part in data.get_fragments(never)]
+        assert not sum(map(len, found))
 
 
 def test_a_dataset_has_no_limit_since_each_fragment_would_have_it():
