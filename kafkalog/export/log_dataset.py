@@ -146,6 +146,7 @@ class LogDataset(ds.UnionDataset):  # type: ignore[misc]
         """Return the parts of the dataset that may match a filter.
 
         Each has about 128 MiB of the log, and may be read by another thread or process.
+        If nothing may match, the only one is empty.
         The last one of a log may have records that are appended before it is read.
 
         Raises
@@ -157,7 +158,10 @@ class LogDataset(ds.UnionDataset):  # type: ignore[misc]
         if condition is not None:
             next(super().get_fragments(condition), None)  # checks columns and types
             request = narrow(request, read_filter(condition).condition)
-        return map(LogFragment, divide_scan(request, TARGET_BYTES, grows=True))
+        # DataFusion cannot sort a dataset without fragments: one may be empty.
+        empty = Split(replace(request, sources=()), (), 0)
+        found = divide_scan(request, TARGET_BYTES, grows=True)
+        return map(LogFragment, found or [empty])
 
     def count_rows(self, **options: Any) -> int:
         """Return the number of records; without a filter, from headers of batches."""

@@ -185,6 +185,19 @@ def test_datafusion_finds_the_same_rows_in_a_dataset_as_in_all_records(question)
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("order", ["", "limit 2"])
+def test_datafusion_sorts_a_dataset_of_which_no_partition_matches(order):
+    data, _ = golden("k431-clean", "read_uncommitted")
+    context = datafusion.SessionContext()
+    context.register_dataset("data", data)
+    where = "where topic = 'none such'"
+    query = f'select "offset" from data {where} order by "timestamp" {order}'
+    assert context.sql(query).to_arrow_table().num_rows == 0
+    assert context.sql(f"select count(*) from data {where}").to_pylist() == [
+        {"count(*)": 0}
+    ]
+
+
 def test_a_dataset_pickles():
     data, whole = golden("k431-clean", "read_uncommitted")
     assert plain(pickle.loads(pickle.dumps(data)).to_table()) == whole
