@@ -81,7 +81,8 @@ DROP, COPY, REWRITE, EMPTY = range(4)
 class LastRecords(NamedTuple):
     """The last batch of each producer of a log, by ascending producer id.
 
-    `offset` is the last offset of its last data; -1 if a marker came after it.
+    `offset` is the last offset of its last data batch; -1 if none of its current epoch
+    is known, as after a marker that raised the epoch.
     """
 
     producer_id: Int64s

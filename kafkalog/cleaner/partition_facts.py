@@ -3,7 +3,7 @@
 They are what retention and compaction depend on. A broker may have the partition open.
 The settings are those that a `LogManager` would use, with the caller's changes.
 
-Source: ``LogManager.fetchTopicConfig``, ``LogSegment.largestTimestamp``.
+Source: ``LogManager.fetchLogConfig``, ``LogSegment.largestTimestamp``.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ lines of group, topic, partition and offset, or as records of ``__consumer_offse
 group's partition of that topic is the hash code of its name modulo the number of
 partitions.
 
-Source: ``ConsumerGroupCommand.parseResetPlan``, ``GroupMetadataManager.partitionFor``,
+Source: ``OffsetsUtils.parseResetPlan``, ``GroupCoordinatorService.partitionFor``,
 ``GroupCoordinatorRecordHelpers.newOffsetCommitRecord``.
 """
 

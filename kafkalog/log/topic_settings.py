@@ -18,7 +18,7 @@ A broker's ``server.properties`` is not in its log directory. If it is not passe
 may contain any retention limit that is set nowhere else. Such a limit is unknown, and
 nothing is deleted by it.
 
-Source: ``LogManager.fetchTopicConfig``, ``DynamicBrokerConfig.scala``,
+Source: ``LogManager.fetchLogConfig``, ``DynamicBrokerConfig.scala``,
 ``ServerTopicConfigSynonyms.java``.
 """
 

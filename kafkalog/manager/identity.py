@@ -5,7 +5,7 @@ directory id of its own. A new directory gets the file if both ids are given; a 
 without a directory id, from before Kafka 3.7, gets one.
 
 Source: ``MetaPropertiesEnsemble.java``, ``DirectoryId.java``,
-``KafkaServer.initializeMetaProperties``, ``Formatter.java``.
+``KafkaRaftServer.initializeLogDirs``, ``Formatter.java``.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ class CopyQuota:
     The rate is measured over the last `windows` of `window_ms` each, or since the first
     copy. While it is above the limit, nothing is copied.
 
-    Source: ``ReplicationQuotaManager.scala``, ``SampledStat.java``,
+    Source: ``ReplicationQuotaManager.java``, ``SampledStat.java``,
     ``SimpleRate.java``.
     """
 

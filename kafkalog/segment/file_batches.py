@@ -92,8 +92,9 @@ def position_of(
 ) -> BatchPosition | None:
     """Return the first entry from `start` on whose last offset is >= `offset`.
 
-    Entries are compared by the first field of their headers, as in Kafka: the base
-    offset for magic 2, the last offset for magic 0 and 1.
+    Entries are compared by the first field of their headers: the base offset for magic
+    2, the last offset for magic 0 and 1. Kafka compares base offsets of all, for which
+    it decompresses wrapper messages. Where offsets ascend, both find the same entry.
     """
     batch = _find(file, offset, start, end)
     if batch is None or batch.offset >= 0:
