@@ -61,6 +61,8 @@ from kafkalog.validation.batch_records import read_records
 
 _UNLIMITED: Final = 2**63 - 1
 
+_MAX_SIZE: Final = 2**31 - 1 - LOG_OVERHEAD
+
 
 class HeaderRequirements(NamedTuple):
     """Requirements on the batches of an append, as the kernels take them.
@@ -115,7 +117,7 @@ def analyze_appends(
 
     Errors, in `Appends.errors`: `InvalidRecordError`, `RecordTooLargeError`,
     `CorruptRecordError`, `OffsetsOutOfOrderError`, and `LogArgumentError` for an
-    unknown codec.
+    unknown codec and for a size that no batch can have.
     """
     accepted = accept_all(views, required, None, memory)
     if accepted is not None:
@@ -228,7 +230,10 @@ def _read_all_records(data: Bytes) -> None:
 
 
 def _entry_size(data: Bytes, position: int) -> int | None:
-    """Return the size of the entry at `position`, None if it is not complete."""
+    """Return the size of the entry at `position`, None if it is not complete.
+
+    Kafka computes it as an int32, and rejects an append for which that overflows.
+    """
     left = len(data) - position
     if left < LOG_OVERHEAD:
         return None
@@ -237,6 +242,8 @@ def _entry_size(data: Bytes, position: int) -> int | None:
     if invalid and (error := _invalid_start_error(data, position)):
         raise error
     entry_size = LOG_OVERHEAD + size
+    if has_magic and size > _MAX_SIZE:
+        raise LogArgumentError(f"batch size {size}, expected at most {_MAX_SIZE}")
     return entry_size if has_magic and entry_size <= left else None
 
 

@@ -184,6 +184,24 @@ def test_a_size_below_that_of_any_format_is_rejected(size):
     assert rejection(follow(VALID + data)) == rejected("CorruptRecordException")
 
 
+@pytest.mark.parametrize("lead_or_follow", [lead, follow])
+@pytest.mark.parametrize("before", [b"", VALID])
+def test_a_size_that_overflows_with_the_bytes_before_it_is_rejected(
+    lead_or_follow, before
+):
+    def sized(size, magic=2):
+        return before + bytes(8) + size.to_bytes(4, "big") + bytes([0] * 4 + [magic])
+
+    greatest = 2**31 - 1
+    for size in (greatest - 11, greatest):
+        appends = lead_or_follow(sized(size))
+        assert rejection(appends) == rejected("IllegalArgumentException")
+        appends = lead_or_follow(sized(size, magic=3))
+        assert rejection(appends) == rejected("CorruptRecordException")
+        assert not lead_or_follow(sized(size)[:-1]).errors
+    assert not lead_or_follow(sized(greatest - 12)).errors
+
+
 def test_an_unknown_magic_is_rejected():
     data = VALID[:16] + b"\x03" + VALID[17:]
     assert rejection(lead(data)) == rejected("CorruptRecordException")
