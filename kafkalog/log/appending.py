@@ -294,7 +294,7 @@ def write_run(
         if sequences is not None:
             rows = appends.rows[appends.row_bounds[first] : appends.row_bounds[end]]
             continue_sequences(log.producers, rows)
-        _flush_if_due(log, limits.flush_at)
+        _flush_if_due(log)
     return end
 
 
@@ -372,6 +372,9 @@ def _append(
 def _check_follows(log: LogState, appends: Appends, index: int) -> None:
     """Raise if offsets are below the log's end. A gap after the end is valid.
 
+    Of a first batch with a negative base offset the last offset counts: it is rejected
+    with its leader epoch, which cannot begin there.
+
     After the greatest offset of all, which Kafka takes, the log end is no int64.
     """
     info = appends.info[index]
@@ -380,7 +383,7 @@ def _check_follows(log: LogState, appends: Appends, index: int) -> None:
             f"last offset {MAX_OFFSET}, expected at most {MAX_OFFSET - 1}"
         )
     first = lowest = int(info["first_offset"])
-    if first == UNKNOWN_OFFSET:
+    if first < 0:
         lowest = int(info["last_offset_of_first_batch"])
     if lowest >= log.log_end_offset:
         return
@@ -438,12 +441,12 @@ def _finish(log: LogState, updates: ProducerUpdates, last_offset: int) -> None:
         producers.write_completed_txn(completed, log.segments.active.txn_index)
     producers.map_end_offset = last_offset + 1
     find_first_unstable(log)
-    _flush_if_due(log, flush_due_at(log))
+    _flush_if_due(log)
 
 
-def _flush_if_due(log: LogState, offset: int) -> None:
-    """Force the log to disk if it ends at `offset` or after it."""
-    if log.log_end_offset >= offset:
+def _flush_if_due(log: LogState) -> None:
+    """Force the log to disk if ``flush.messages`` requires it."""
+    if log.log_end_offset >= flush_due_at(log):
         flush(log, log.log_end_offset)
 
 

@@ -16,12 +16,14 @@ from contextlib import ExitStack, suppress
 from kafkalog.log.ownership import Name, OwnedDirectory
 from kafkalog.log.state import LogState
 from kafkalog.segment.growing_segment import GrowingSegment
-from kafkalog.storage.file_names import MAX_OFFSET
 
 
 def flush_due_at(log: LogState) -> int:
-    """Return the log end offset at which ``flush.messages`` requires a flush."""
-    return min(log.recovery_point + log.config.flush_messages, MAX_OFFSET)
+    """Return the log end offset at which ``flush.messages`` requires a flush.
+
+    It may be above the greatest offset.
+    """
+    return log.recovery_point + log.config.flush_messages
 
 
 def flush(log: LogState, offset: int, *, inclusive: bool = False) -> None:

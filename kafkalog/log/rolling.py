@@ -32,7 +32,7 @@ from kafkalog.log.watermarks import raise_to_log_end
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.segment.open_files import OpenFiles
 from kafkalog.segment.segment_files import SegmentSettings
-from kafkalog.storage.file_names import file_name
+from kafkalog.storage.file_names import MAX_OFFSET, file_name
 
 NO_EPOCH: Final = EpochEntry(NO_LEADER_EPOCH, 0)
 
@@ -106,7 +106,7 @@ def segment_limits(log: LogState) -> SegmentLimits:
         segment.settings.index_interval_bytes,
         segment.offset_index.entries_left,
         segment.time_index.entries_left,
-        flush_due_at(log),
+        min(flush_due_at(log), MAX_OFFSET),
     )
 
 
