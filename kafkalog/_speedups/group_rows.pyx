@@ -20,6 +20,7 @@ cdef enum:
     HASH = 0
     BEGIN = 1
     LENGTH = 2
+    ENTRY = 3  # fields of an entry
     WORD = 8
     AHEAD = 24  # rows whose slots are read from memory meanwhile
     SOON = 16  # rows whose groups are, if they are the first in their slots
@@ -71,6 +72,8 @@ def hash_rows(
     cdef const uint8_t* key = NULL
     cdef const uint8_t* bytes = &data[0] if end else NULL
     cdef const int64_t* numbers = &codes[0, 0] if codes.size else NULL
+    if min(starts.shape[0], lengths.shape[0], codes.shape[0]) < hashes.shape[0]:
+        raise ValueError(f"a column is shorter than the {hashes.shape[0]} hashes")
     with nogil:
         for i in range(hashes.shape[0]):
             length = lengths[i]
@@ -81,6 +84,122 @@ def hash_rows(
             hashes[i] = hash_of(numbers + i * width, width, key, length, seed)
             done += 1
     return done
+
+
+cdef struct Groups:
+    # Pointers into the arrays of a table.
+    int32_t* slots
+    uint64_t mask
+    int64_t* entries
+    int64_t* codes
+    uint8_t* keys
+    Py_ssize_t width  # numbers of a group
+    Py_ssize_t count
+    Py_ssize_t most  # groups that the arrays take
+    int64_t key_bytes  # in use
+    int64_t key_capacity
+
+
+cdef struct GroupRow:
+    # The row whose group is searched.
+    int64_t hash
+    const int64_t* codes
+    const uint8_t* key
+    int64_t length  # -1: null
+
+
+cdef Groups groups_of(tuple table, Py_ssize_t count, Py_ssize_t width) except *:
+    cdef int32_t[::1] slots = table[0]
+    cdef int64_t[:, ::1] entries = table[1]
+    cdef int64_t[:, ::1] codes = table[2]
+    cdef uint8_t[::1] keys = table[3]
+    cdef Groups groups
+    groups.mask = slots.shape[0] - 1
+    if slots.shape[0] < 1 or slots.shape[0] & groups.mask:
+        raise ValueError(f"{slots.shape[0]} slots, expected a power of two")
+    if (
+        entries.shape[1] != ENTRY or codes.shape[1] != width
+        or codes.shape[0] < entries.shape[0] or not 0 <= count <= entries.shape[0]
+    ):
+        raise ValueError(
+            f"{count} groups in entries of shape {entries.shape[0]} x "
+            f"{entries.shape[1]}, codes of {codes.shape[0]} x {codes.shape[1]}, "
+            f"expected {ENTRY} fields and {width} codes"
+        )
+    groups.slots = &slots[0]
+    groups.entries = &entries[0, 0] if entries.shape[0] else NULL
+    groups.codes = &codes[0, 0] if width and codes.shape[0] else NULL
+    groups.keys = &keys[0] if keys.shape[0] else NULL
+    groups.width, groups.count, groups.key_bytes = width, count, 0
+    groups.most = min(entries.shape[0], slots.shape[0] // 2)
+    groups.key_capacity = keys.shape[0]
+    if count:
+        groups.key_bytes = entries[count - 1, BEGIN] + max(entries[count - 1, LENGTH], 0)
+    return groups
+
+
+cdef inline void prefetch_groups(
+    const Groups* groups, const uint64_t* hashes
+) noexcept nogil:
+    # Prefetch what the rows after the one at `hashes` compare: slot, group, key.
+    cdef int32_t group
+    prefetch(&groups.slots[hashes[AHEAD] & groups.mask])
+    group = groups.slots[hashes[SOON] & groups.mask]
+    if group >= 0:
+        prefetch(groups.entries + ENTRY * group)
+    group = groups.slots[hashes[NEXT] & groups.mask]
+    if group >= 0:
+        prefetch(groups.keys + groups.entries[ENTRY * group + BEGIN])
+
+
+cdef inline bint is_group(
+    const Groups* groups, int32_t group, const GroupRow* row
+) noexcept nogil:
+    # Return whether a row is of the group.
+    cdef const int64_t* entry = groups.entries + ENTRY * group
+    cdef size_t codes_size = groups.width * sizeof(int64_t)
+    if entry[HASH] != row.hash or entry[LENGTH] != row.length:
+        return False
+    if codes_size and memcmp(
+        groups.codes + groups.width * group, row.codes, codes_size
+    ):
+        return False
+    return row.length <= 0 or not memcmp(
+        groups.keys + entry[BEGIN], row.key, row.length
+    )
+
+
+cdef inline bint append_group(Groups* groups, const GroupRow* row) noexcept nogil:
+    # Append the group of a row; False if an array is full.
+    cdef int64_t* entry = groups.entries + ENTRY * groups.count
+    cdef int64_t size = max(row.length, 0)
+    if groups.count >= groups.most or size > groups.key_capacity - groups.key_bytes:
+        return False
+    entry[HASH], entry[BEGIN], entry[LENGTH] = row.hash, groups.key_bytes, row.length
+    if groups.width:
+        memcpy(
+            groups.codes + groups.width * groups.count, row.codes,
+            groups.width * sizeof(int64_t),
+        )
+    if size:
+        memcpy(groups.keys + groups.key_bytes, row.key, size)
+    groups.key_bytes += size
+    groups.count += 1
+    return True
+
+
+cdef inline int32_t find_group(Groups* groups, const GroupRow* row) noexcept nogil:
+    # Return the number of the row's group, appended if it is new; -1 if it is new and
+    # an array is full. Half of the slots are empty, which ends the search.
+    cdef uint64_t slot = <uint64_t>row.hash & groups.mask
+    while groups.slots[slot] >= 0:
+        if is_group(groups, groups.slots[slot], row):
+            return groups.slots[slot]
+        slot = (slot + 1) & groups.mask
+    if not append_group(groups, row):
+        return -1
+    groups.slots[slot] = <int32_t>(groups.count - 1)
+    return groups.slots[slot]
 
 
 def find_groups(
@@ -95,72 +214,31 @@ def find_groups(
 ):
     """Fill `out` with the numbers of the groups of rows; append new groups to a table.
 
-    The rows have been hashed by `hash_rows`. `table` has the arrays in the order above,
-    and `groups` are in it. Returns the number of rows done, and of groups then. It
-    stops before a row for which an array is full: of the slots, half may be in use.
+    The rows have been hashed by `hash_rows`, which checked that their keys are in
+    `data`. `table` has the arrays in the order above, and `groups` are in it. Returns
+    the number of rows done, and of groups then. It stops before a row for which an
+    array is full: of the slots, half may be in use.
     """
-    cdef int32_t[::1] slots = table[0]
-    cdef int64_t[:, ::1] entries = table[1]
-    cdef int64_t[:, ::1] group_codes = table[2]
-    cdef uint8_t[::1] keys = table[3]
-    cdef Py_ssize_t i, done = 0, width = codes.shape[1]
-    cdef Py_ssize_t most = min(entries.shape[0], slots.shape[0] // 2)
-    cdef Py_ssize_t rows = out.shape[0]
-    cdef uint64_t mask = slots.shape[0] - 1, slot
-    cdef int64_t used = 0, size, hash
-    cdef int64_t* entry
-    cdef uint8_t* key_bytes = &keys[0] if keys.shape[0] else NULL
-    cdef int32_t group
-    if groups:
-        used = entries[groups - 1, BEGIN] + max(entries[groups - 1, LENGTH], 0)
+    cdef Py_ssize_t i, done = 0, rows = out.shape[0], width = codes.shape[1]
+    cdef Groups of = groups_of(table, groups, width)
+    cdef GroupRow row
+    cdef const uint8_t* key_bytes = &data[0] if data.shape[0] else NULL
+    cdef const int64_t* numbers = &codes[0, 0] if codes.size else NULL
+    if min(
+        starts.shape[0], lengths.shape[0], codes.shape[0], hashes.shape[0]
+    ) < rows:
+        raise ValueError(f"a column is shorter than the {rows} rows")
     with nogil:
         for i in range(rows):
             if i + AHEAD < rows:
-                prefetch(&slots[hashes[i + AHEAD] & mask])
-                group = slots[hashes[i + SOON] & mask]
-                if group >= 0:
-                    prefetch(&entries[group, 0])
-                group = slots[hashes[i + NEXT] & mask]
-                if group >= 0:
-                    prefetch(key_bytes + entries[group, BEGIN])
-            hash = <int64_t>hashes[i]
-            slot = hashes[i] & mask
-            size = max(lengths[i], 0)
-            while True:
-                group = slots[slot]
-                if group < 0:
-                    break
-                entry = &entries[group, 0]
-                if (
-                    entry[HASH] == hash
-                    and entry[LENGTH] == lengths[i]
-                    and (not width or memcmp(
-                        &group_codes[group, 0], &codes[i, 0], width * sizeof(int64_t)
-                    ) == 0)
-                    and (not size or memcmp(
-                        key_bytes + entry[BEGIN], &data[starts[i]], size
-                    ) == 0)
-                ):
-                    break
-                slot = (slot + 1) & mask
-            if group < 0:
-                if groups >= most or size > keys.shape[0] - used:
-                    break
-                group = <int32_t>groups
-                slots[slot] = group
-                entry = &entries[group, 0]
-                entry[HASH], entry[BEGIN], entry[LENGTH] = hash, used, lengths[i]
-                if width:
-                    memcpy(
-                        &group_codes[group, 0], &codes[i, 0], width * sizeof(int64_t)
-                    )
-                if size:
-                    memcpy(key_bytes + used, &data[starts[i]], size)
-                used += size
-                groups += 1
-            out[i] = group
+                prefetch_groups(&of, &hashes[i])
+            row.hash, row.length = <int64_t>hashes[i], lengths[i]
+            row.codes, row.key = numbers + i * width, key_bytes + starts[i]
+            out[i] = find_group(&of, &row)
+            if out[i] < 0:
+                break
             done += 1
-    return done, groups
+    return done, of.count
 
 
 def fill_slots(
@@ -169,6 +247,11 @@ def fill_slots(
     """Put the groups of entries into empty slots, which are more than the groups."""
     cdef Py_ssize_t group
     cdef uint64_t mask = slots.shape[0] - 1, slot
+    if slots.shape[0] <= entries.shape[0] or slots.shape[0] & mask:
+        raise ValueError(
+            f"{slots.shape[0]} slots for {entries.shape[0]} groups, expected more, and "
+            "a power of two"
+        )
     with nogil:
         for group in range(entries.shape[0]):
             slot = <uint64_t>entries[group, HASH] & mask
@@ -193,6 +276,14 @@ def add_measures(
     cdef Py_ssize_t i, m, count = measures.shape[0], rows = groups.shape[0]
     cdef int64_t* total
     cdef int64_t value
+    if (
+        measures.shape[1] < rows or totals.shape[1] != count
+        or sums < 0 or leasts < 0 or sums + leasts > count
+    ):
+        raise ValueError(
+            f"{count} x {measures.shape[1]} measures and {totals.shape[1]} totals, "
+            f"expected {rows} rows, and {sums} sums and {leasts} leasts among them"
+        )
     with nogil:
         for i in range(rows):
             if i + SOON < rows:
@@ -223,10 +314,15 @@ def divide_totals(
     """
     cdef Py_ssize_t t, i, first = 0, end
     cdef int64_t whole, reached, upper, lower
+    if weights.shape[0] < out.shape[0] or counts.shape[0] < totals.shape[0]:
+        raise ValueError(
+            f"{weights.shape[0]} weights of {out.shape[0]} rows, {counts.shape[0]} "
+            f"counts of {totals.shape[0]} totals"
+        )
     with nogil:
         for t in range(totals.shape[0]):
             end = first + counts[t]
-            if end > out.shape[0]:
+            if end < first or end > out.shape[0]:
                 break
             whole = reached = lower = 0
             for i in range(first, end):
