@@ -81,9 +81,14 @@ cdef inline Status read_entry(
     return Status.OK
 
 
+cdef inline int64_t crc_begin(const Batch* row) noexcept nogil:
+    # Return where the bytes that the CRC covers begin; they end with the entry.
+    return MESSAGE_CRC_FROM if row.magic < 2 else BATCH_CRC_FROM
+
+
 cdef inline bint crc_matches(const uint8_t* at, const Batch* row) noexcept nogil:
-    # Compare the stored CRC with that of the entry's bytes.
-    cdef int64_t covered = BATCH_CRC_FROM if row.magic == 2 else MESSAGE_CRC_FROM
+    # Compare the stored CRC with that of the entry's bytes, all of which can be read.
+    cdef int64_t begin = crc_begin(row)
     return row.crc == crc(
-        CRC32C if row.magic == 2 else CRC32, at + covered, row.size_in_bytes - covered
+        CRC32 if row.magic < 2 else CRC32C, at + begin, row.size_in_bytes - begin
     )

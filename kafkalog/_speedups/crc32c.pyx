@@ -5,9 +5,8 @@ tables.
 """
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
-from kafkalog._speedups._batch cimport BATCH_CRC_FROM, MESSAGE_CRC_FROM
 from kafkalog._speedups._crc cimport CRC32, CRC32C, crc_best_path, crc_by, crc_setup
-from kafkalog._speedups._entry cimport crc_matches
+from kafkalog._speedups._entry cimport crc_begin, crc_matches
 from kafkalog._speedups._rows cimport Rows, hold_rows, release_rows
 
 crc_setup()
@@ -33,6 +32,8 @@ def crc_many(
     cdef Py_ssize_t i, done = 0
     cdef const uint8_t* data = &src[0] if src.shape[0] else NULL
     cdef int kind = CRC32C if crc32c else CRC32
+    if min(lengths.shape[0], out.shape[0]) < starts.shape[0]:
+        raise ValueError(f"lengths or out shorter than the {starts.shape[0]} starts")
     with nogil:
         for i in range(starts.shape[0]):
             if (
@@ -57,7 +58,7 @@ def check_batches(
     of an entry outside `src` does not match.
     """
     cdef Py_ssize_t i, wrong = 0
-    cdef int64_t start, covered
+    cdef int64_t start
     cdef const uint8_t* data = &src[0] if src.shape[0] else NULL
     cdef Rows held
     if valid.shape[0] < len(rows):
@@ -66,11 +67,10 @@ def check_batches(
     with nogil:
         for i in range(held.count):
             start = held.at[i].position - origin
-            covered = BATCH_CRC_FROM if held.at[i].magic == 2 else MESSAGE_CRC_FROM
             valid[i] = 0
             if (
                 start >= 0 and start <= src.shape[0]
-                and covered <= held.at[i].size_in_bytes
+                and crc_begin(&held.at[i]) <= held.at[i].size_in_bytes
                 and held.at[i].size_in_bytes <= src.shape[0] - start
             ):
                 valid[i] = crc_matches(data + start, &held.at[i])

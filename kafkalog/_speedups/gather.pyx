@@ -23,6 +23,11 @@ def lengths_to_offsets(
     cdef Py_ssize_t i, count = lengths.shape[0]
     cdef int64_t total = 0, nulls = 0
     cdef place length, null
+    if offsets.shape[0] <= count or valid.shape[0] < count:
+        raise ValueError(
+            f"{offsets.shape[0]} offsets and {valid.shape[0]} of valid, expected "
+            f"{count + 1} and {count}"
+        )
     offsets[0] = 0
     with nogil:
         for i in range(count):
@@ -51,6 +56,8 @@ def gather_bytes(
     cdef int64_t src_end = src.shape[0], out_end = out.shape[0]
     cdef const uint8_t* data = &src[0] if src_end else NULL
     cdef uint8_t* to = &out[0] if out_end else NULL
+    if lengths.shape[0] < starts.shape[0]:
+        raise ValueError(f"{lengths.shape[0]} lengths of {starts.shape[0]} rows")
     with nogil:
         for i in range(starts.shape[0]):
             size = lengths[i]

@@ -17,6 +17,8 @@ def murmur2_keys(
     """
     cdef Py_ssize_t row, done = 0
     cdef const uint8_t* first = &data[0] if data.shape[0] else NULL
+    if min(start.shape[0], length.shape[0]) < out.shape[0]:
+        raise ValueError(f"start or length shorter than the {out.shape[0]} of out")
     with nogil:
         for row in range(out.shape[0]):
             out[row] = 0

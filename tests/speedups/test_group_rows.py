@@ -130,3 +130,55 @@ def test_hashing_stops_at_a_key_outside_of_the_data(start, length):
     hashes = np.zeros(2, np.uint64)
     codes = np.empty((2, 0), np.int64)
     assert _speedups.hash_rows(data, starts, lengths, codes, 1, hashes) == 1
+
+
+def table_of(*, slots=2, fields=3, width=1):
+    """Return the arrays of a table for one group."""
+    return (
+        np.full(slots, -1, np.int32),
+        np.zeros((1, fields), np.int64),
+        np.zeros((1, width), np.int64),
+        np.zeros(8, np.uint8),
+    )
+
+
+@pytest.mark.parametrize(
+    ("table", "groups", "match"),
+    [
+        (table_of(slots=0), 0, "0 slots, expected a power of two"),
+        (table_of(slots=3), 0, "3 slots, expected a power of two"),
+        (table_of(fields=2), 0, "1 x 2, .* expected 3 fields and 1 codes"),
+        (table_of(width=2), 0, "codes of 1 x 2, expected 3 fields and 1 codes"),
+        (table_of(), 2, "2 groups in entries of shape 1 x 3"),
+    ],
+)
+def test_a_table_of_other_shapes_is_rejected(table, groups, match):
+    keys, out = keys_of([b"a"]), np.empty(1, np.int32)
+    codes, hashes = np.zeros((1, 1), np.int64), np.zeros(1, np.uint64)
+    with pytest.raises(ValueError, match=match):
+        _speedups.find_groups(*keys, codes, hashes, table, groups, out)
+
+
+def test_group_columns_of_different_lengths_are_rejected():
+    keys, codes = keys_of([b"a", b"b"]), np.zeros((1, 1), np.int64)
+    two, longs = np.zeros(2, np.uint64), np.zeros(1, np.int64)
+    with pytest.raises(ValueError, match="shorter than the 2 hashes"):
+        _speedups.hash_rows(*keys, codes, 1, two)
+    with pytest.raises(ValueError, match="shorter than the 2 rows"):
+        _speedups.find_groups(*keys, codes, two, table_of(), 0, np.zeros(2, np.int32))
+    with pytest.raises(ValueError, match="1 slots for 1 groups"):
+        _speedups.fill_slots(np.zeros((1, 3), np.int64), np.full(1, -1, np.int32))
+    totals = np.zeros((1, 2), np.int64)
+    with pytest.raises(ValueError, match="1 x 1 measures and 2 totals"):
+        _speedups.add_measures(np.zeros(2, np.int32), codes, 1, 0, totals)
+    with pytest.raises(ValueError, match="1 weights of 2 rows"):
+        _speedups.divide_totals(longs, longs, longs, np.zeros(2, np.int64))
+
+
+def test_dividing_stops_at_counts_outside_of_the_rows():
+    weights, parts = np.ones(2, np.int64), np.zeros(2, np.int64)
+    for counts in ([1, 2], [1, -1]):
+        done = _speedups.divide_totals(
+            np.array([5, 5], np.int64), weights, np.array(counts, np.int64), parts
+        )
+        assert done == 1
