@@ -21,42 +21,46 @@ cdef enum:
     HEADER_BYTES = 5
 
 
-cdef struct Rows:
+cdef struct Values:
     const uint8_t* data
     int64_t data_end
     const uint8_t* valid  # NULL if no row is null
 
 
-cdef enum Found:
+cdef enum RowKind:
     OUTSIDE  # the row is not within the data
     OTHER  # the row is null, or not in the wire format
     FRAMED
 
 
-cdef inline Rows rows_of(
-    const uint8_t[::1] data, const uint8_t[::1] valid, Py_ssize_t count
+cdef inline Values values_of(
+    const uint8_t[::1] data, const uint8_t[::1] valid, Py_ssize_t count,
+    Py_ssize_t shortest
 ) except *:
-    # Return pointers into the arrays, which must outlive them.
-    cdef Rows rows = Rows(NULL, data.shape[0], NULL)
+    # Return pointers into the arrays, which must outlive them. `shortest` is the length
+    # of the shortest other column.
+    cdef Values values = Values(NULL, data.shape[0], NULL)
     if valid is not None and valid.shape[0] != count:
         raise ValueError(f"validity of {valid.shape[0]} rows, expected {count}")
+    if shortest < count:
+        raise ValueError(f"a column of {shortest} rows, expected {count}")
     if data.shape[0]:
-        rows.data = &data[0]
+        values.data = &data[0]
     if valid is not None and count:
-        rows.valid = &valid[0]
-    return rows
+        values.valid = &valid[0]
+    return values
 
 
-cdef inline Found find_row(
-    const Rows* rows, Py_ssize_t i, int64_t begin, int64_t end
+cdef inline RowKind kind_of(
+    const Values* values, Py_ssize_t i, int64_t begin, int64_t end
 ) noexcept nogil:
-    if end <= begin or (rows.valid != NULL and not rows.valid[i]):
-        return Found.OTHER
-    if begin < 0 or end > rows.data_end:
-        return Found.OUTSIDE
-    if end - begin < HEADER_BYTES or rows.data[begin] != MAGIC:
-        return Found.OTHER
-    return Found.FRAMED
+    if end <= begin or (values.valid != NULL and not values.valid[i]):
+        return RowKind.OTHER
+    if begin < 0 or end > values.data_end:
+        return RowKind.OUTSIDE
+    if end - begin < HEADER_BYTES or values.data[begin] != MAGIC:
+        return RowKind.OTHER
+    return RowKind.FRAMED
 
 
 cdef inline int32_t take_indexes(
@@ -93,15 +97,17 @@ def read_schema_ids(
     Returns the rows done, fewer than all if one is not within `data`.
     """
     cdef Py_ssize_t i, done = 0
-    cdef Rows rows = rows_of(data, valid, begins.shape[0])
-    cdef Found row
+    cdef Values values = values_of(
+        data, valid, begins.shape[0], min(ends.shape[0], ids.shape[0], found.shape[0])
+    )
+    cdef RowKind kind
     with nogil:
         for i in range(begins.shape[0]):
-            row = find_row(&rows, i, begins[i], ends[i])
-            if row == Found.OUTSIDE:
+            kind = kind_of(&values, i, begins[i], ends[i])
+            if kind == RowKind.OUTSIDE:
                 break
-            found[i] = row == Found.FRAMED
-            ids[i] = be32(rows.data + begins[i] + 1) if found[i] else missing
+            found[i] = kind == RowKind.FRAMED
+            ids[i] = be32(values.data + begins[i] + 1) if found[i] else missing
             done += 1
     return done
 
@@ -122,20 +128,22 @@ def skip_schema_headers(
     not within `data`.
     """
     cdef Py_ssize_t i, done = 0
-    cdef Rows rows = rows_of(data, valid, begins.shape[0])
-    cdef Cursor at = Cursor(rows.data, 0, 0)
-    cdef Found row
+    cdef Values values = values_of(
+        data, valid, begins.shape[0], min(ends.shape[0], starts.shape[0], lengths.shape[0])
+    )
+    cdef Cursor at = Cursor(values.data, 0, 0)
+    cdef RowKind kind
     with nogil:
         for i in range(begins.shape[0]):
-            row = find_row(&rows, i, begins[i], ends[i])
-            if row == Found.OUTSIDE:
+            kind = kind_of(&values, i, begins[i], ends[i])
+            if kind == RowKind.OUTSIDE:
                 break
-            if row == Found.FRAMED:
+            if kind == RowKind.FRAMED:
                 at.pos, at.end = begins[i] + HEADER_BYTES, ends[i]
                 if protobuf and take_indexes(&at, NULL, INT32_MAX) < 0:
-                    row = Found.OTHER
-            starts[i] = <place>at.pos if row == Found.FRAMED else 0
-            lengths[i] = <place>(at.end - at.pos) if row == Found.FRAMED else -1
+                    kind = RowKind.OTHER
+            starts[i] = <place>at.pos if kind == RowKind.FRAMED else 0
+            lengths[i] = <place>(at.end - at.pos) if kind == RowKind.FRAMED else -1
             done += 1
     return done
 
@@ -152,16 +160,18 @@ def count_message_indexes(
     Returns the rows done, fewer than all if one is not within `data`.
     """
     cdef Py_ssize_t i, done = 0
-    cdef Rows rows = rows_of(data, valid, begins.shape[0])
-    cdef Cursor at = Cursor(rows.data, 0, 0)
-    cdef Found row
+    cdef Values values = values_of(
+        data, valid, begins.shape[0], min(ends.shape[0], counts.shape[0])
+    )
+    cdef Cursor at = Cursor(values.data, 0, 0)
+    cdef RowKind kind
     with nogil:
         for i in range(begins.shape[0]):
-            row = find_row(&rows, i, begins[i], ends[i])
-            if row == Found.OUTSIDE:
+            kind = kind_of(&values, i, begins[i], ends[i])
+            if kind == RowKind.OUTSIDE:
                 break
             counts[i] = -1
-            if row == Found.FRAMED:
+            if kind == RowKind.FRAMED:
                 at.pos, at.end = begins[i] + HEADER_BYTES, ends[i]
                 counts[i] = take_indexes(&at, NULL, INT32_MAX)
             done += 1
@@ -181,8 +191,10 @@ def read_message_indexes(
     rows done, fewer than all if one does not have that many.
     """
     cdef Py_ssize_t i, done = 0
-    cdef Rows rows = rows_of(data, None, begins.shape[0])
-    cdef Cursor at = Cursor(rows.data, 0, 0)
+    cdef Values values = values_of(
+        data, None, begins.shape[0], min(ends.shape[0], offsets.shape[0] - 1)
+    )
+    cdef Cursor at = Cursor(values.data, 0, 0)
     cdef int32_t capacity
     with nogil:
         for i in range(begins.shape[0]):
@@ -190,7 +202,7 @@ def read_message_indexes(
             if capacity > 0:
                 if offsets[i] < 0 or offsets[i + 1] > indexes.shape[0]:
                     break
-                if find_row(&rows, i, begins[i], ends[i]) != Found.FRAMED:
+                if kind_of(&values, i, begins[i], ends[i]) != RowKind.FRAMED:
                     break
                 at.pos, at.end = begins[i] + HEADER_BYTES, ends[i]
                 if take_indexes(&at, &indexes[offsets[i]], capacity) != capacity:
