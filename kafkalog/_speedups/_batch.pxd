@@ -21,8 +21,12 @@ cdef packed struct Batch:
 
 cdef enum:
     CODEC_MASK = 0x07
+    LAST_CODEC = 4  # zstd
     LOG_APPEND_TIME = 0x08
+    TRANSACTIONAL = 0x10
     CONTROL = 0x20
+    DELETE_HORIZON = 0x40
+    KNOWN_ATTRIBUTES = 0x7F
     LOG_OVERHEAD = 12
     HEADER_UP_TO_MAGIC = 17
     LEAST_SIZE = 14  # least value of the size field, for any magic

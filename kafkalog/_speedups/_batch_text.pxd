@@ -1,25 +1,24 @@
 # Write the line that kafka-dump-log prints of an entry, from its header.
 # A module that uses it calls `crc_setup` at import.
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t
 
 from kafkalog._speedups._batch cimport (
-    BATCH_CRC_FROM, BATCH_HEADER, CODEC_MASK, LOG_APPEND_TIME, MESSAGE_CRC_FROM, Batch
+    BATCH_HEADER, CODEC_MASK, CONTROL, DELETE_HORIZON, LAST_CODEC, LOG_APPEND_TIME,
+    TRANSACTIONAL, Batch
 )
-from kafkalog._speedups._crc cimport CRC32, CRC32C, crc
+from kafkalog._speedups._cursor cimport wrapping_sub
+from kafkalog._speedups._entry cimport crc_matches
 from kafkalog._speedups._text cimport put, put_int
 
 cdef enum:
     LINE_BYTES = 768  # most of an entry's line, or of a record's without its contents
-    TRANSACTIONAL = 0x10
-    CONTROL = 0x20
-    DELETE_HORIZON = 0x40
-    MOST = 0x7FFFFFFF
 
 
 cdef inline int32_t add_sequence(int32_t sequence, int32_t delta) noexcept nogil:
     # As `DefaultRecordBatch.incrementSequence`, which wraps as Java's int does.
-    if sequence > <int32_t>(<uint32_t>MOST - <uint32_t>delta):
-        return <int32_t>(<uint32_t>delta - (<uint32_t>MOST - <uint32_t>sequence) - 1)
+    cdef uint32_t most = INT32_MAX
+    if sequence > <int32_t>(most - <uint32_t>delta):
+        return <int32_t>(<uint32_t>delta - (most - <uint32_t>sequence) - 1)
     return <int32_t>(<uint32_t>sequence + <uint32_t>delta)
 
 
@@ -37,7 +36,7 @@ cdef inline uint8_t* put_timestamp_type(uint8_t* to, const Batch* batch) noexcep
 
 cdef inline uint8_t* put_batch_fields(uint8_t* to, const Batch* batch) noexcept nogil:
     # Write the fields that only magic 2 has.
-    cdef int32_t delta = <int32_t>(batch.last_offset - batch.base_offset)
+    cdef int32_t delta = <int32_t>wrapping_sub(batch.last_offset, batch.base_offset)
     cdef int32_t sequence = batch.base_sequence
     if sequence != -1:
         sequence = add_sequence(sequence, delta)
@@ -58,12 +57,10 @@ cdef inline uint8_t* put_batch_fields(uint8_t* to, const Batch* batch) noexcept 
 
 
 cdef inline bint is_valid(const uint8_t* at, const Batch* batch) noexcept nogil:
-    cdef int64_t size = batch.size_in_bytes
-    if batch.magic < 2:
-        return batch.crc == crc(CRC32, at + MESSAGE_CRC_FROM, size - MESSAGE_CRC_FROM)
-    if size < BATCH_HEADER:
+    # A batch may state a size below that of its header; a message was checked for it.
+    if batch.magic >= 2 and batch.size_in_bytes < BATCH_HEADER:
         return False
-    return batch.crc == crc(CRC32C, at + BATCH_CRC_FROM, size - BATCH_CRC_FROM)
+    return crc_matches(at, batch)
 
 
 cdef inline uint8_t* put_codec(uint8_t* to, int codec) noexcept nogil:
@@ -85,7 +82,7 @@ cdef inline uint8_t* put_batch(
         to = put_int(put(to, b"offset: "), batch.last_offset)
     else:
         to = put_batch_fields(to, batch)
-    if batch.magic < 0 or batch.attributes & CODEC_MASK > 4:
+    if batch.magic < 0 or batch.attributes & CODEC_MASK > LAST_CODEC:
         return to
     to = put_int(put(to, b" position: "), position)
     to = put_int(put_timestamp_type(put(to, b" "), batch), batch.max_timestamp)

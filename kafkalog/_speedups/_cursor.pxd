@@ -66,6 +66,9 @@ cdef extern from *:
     static inline int64_t kl_add(int64_t a, int64_t b) {
         return (int64_t)((uint64_t)a + (uint64_t)b);
     }
+    static inline int64_t kl_sub(int64_t a, int64_t b) {
+        return (int64_t)((uint64_t)a - (uint64_t)b);
+    }
     """
     # Read or write a field at `p`, big-endian except `le32`. The caller checks bounds.
     int64_t be64 "kl_be64"(const uint8_t* p) noexcept nogil
@@ -75,8 +78,9 @@ cdef extern from *:
     void put64 "kl_put64"(uint8_t* p, int64_t v) noexcept nogil
     void put32 "kl_put32"(uint8_t* p, int32_t v) noexcept nogil
     void put16 "kl_put16"(uint8_t* p, int16_t v) noexcept nogil
-    # Sums of numbers from files wrap, as Java's do.
+    # Sums and differences of numbers from files wrap, as Java's do.
     int64_t wrapping_add "kl_add"(int64_t a, int64_t b) noexcept nogil
+    int64_t wrapping_sub "kl_sub"(int64_t a, int64_t b) noexcept nogil
 
 
 cdef inline Status read_varlong(Cursor* at, int64_t* out) noexcept nogil:
@@ -85,7 +89,7 @@ cdef inline Status read_varlong(Cursor* at, int64_t* out) noexcept nogil:
     cdef int shift = 0
     cdef Py_ssize_t pos = at.pos
     cdef uint8_t byte
-    # Nearly all take one or two bytes.
+    # Most take one byte.
     if pos < at.end and at.data[pos] < 0x80:
         raw = at.data[pos]
         out[0] = <int64_t>(raw >> 1) ^ -<int64_t>(raw & 1)

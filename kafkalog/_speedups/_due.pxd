@@ -8,7 +8,7 @@ cdef struct Filling:
     int64_t timestamp_offset  # and the last offset of its batch
 
 
-cdef inline bint take_batch(
+cdef inline bint count_batch(
     Filling* state, int64_t size, int64_t timestamp, int64_t last_offset,
     int64_t interval,
 ) noexcept nogil:

@@ -82,7 +82,7 @@ cdef inline Status read_field(
         return Status.MESSAGE_SIZE
     start[0] = <int32_t>(at.pos + 4)
     length[0] = -1 if size < 0 else size
-    at.pos += 4 + length[0] * (size >= 0)
+    at.pos += 4 + max(size, 0)
     return Status.OK
 
 

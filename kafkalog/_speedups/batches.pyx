@@ -2,7 +2,8 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from kafkalog._speedups._batch cimport (
-    BATCH_HEADER, CODEC_MASK, CONTROL, LEAST_RECORD, Batch
+    BATCH_HEADER, CODEC_MASK, CONTROL, KNOWN_ATTRIBUTES, LEAST_RECORD, LOG_APPEND_TIME,
+    Batch
 )
 from kafkalog._speedups._crc cimport crc_setup
 from kafkalog._speedups._cursor cimport LINE, Status, be32, prefetch
@@ -127,10 +128,10 @@ cdef inline uint8_t may_begin(const uint8_t* at) noexcept nogil:
 cdef inline bint plausible(const Batch* row) noexcept nogil:
     # Cheap checks that reject most bytes that are no header, before a CRC is computed.
     cdef int64_t payload = row.size_in_bytes - BATCH_HEADER
-    if row.last_offset < 0 or (row.attributes & ~0x7F) != 0:
+    if row.last_offset < 0 or (row.attributes & ~KNOWN_ATTRIBUTES) != 0:
         return False
     if row.magic < 2:
-        return row.attributes & ~0x0F == 0
+        return row.attributes & ~(CODEC_MASK | LOG_APPEND_TIME) == 0
     if row.base_offset < 0 or row.last_offset < row.base_offset or row.count < 0:
         return False
     return row.attributes & CODEC_MASK or row.count <= payload // LEAST_RECORD

@@ -11,7 +11,7 @@ from libc.string cimport memset
 from kafkalog._speedups._batch cimport BATCH_HEADER, CODEC_MASK, Batch
 from kafkalog._speedups._crc cimport crc_setup
 from kafkalog._speedups._cursor cimport (
-    LINE, Cursor, Status, be64, prefetch, wrapping_add
+    LINE, Cursor, Status, be64, prefetch, wrapping_add, wrapping_sub
 )
 from kafkalog._speedups._entry cimport crc_matches
 from kafkalog._speedups._payload cimport next_message, read_payload
@@ -30,6 +30,24 @@ cdef inline bint outside(int64_t start, int64_t length, int64_t size) noexcept n
     return start < 0 or length < 0 or start > size or length > size - start
 
 
+cdef inline Status measure_messages(
+    Cursor* at, int32_t* count, int64_t* first, int64_t* last
+) noexcept nogil:
+    # Count the messages at `at`, and read the offsets of the first and the last one.
+    cdef Cursor body
+    cdef Status status = next_message(at, &body)
+    count[0] = 0
+    while status == Status.OK and count[0] < INT32_MAX:
+        last[0] = be64(body.data + body.pos)
+        if count[0] == 0:
+            first[0] = last[0]
+        count[0] += 1
+        status = next_message(at, &body)
+    if count[0] == 0:
+        return Status.WRAPPER_EMPTY
+    return Status.OK if status == Status.TRUNCATED else status
+
+
 def measure_wrappers(
     const uint8_t[::1] src not None,
     Batch[::1] rows not None,
@@ -44,10 +62,12 @@ def measure_wrappers(
     other rows. Returns (status, row it stopped at).
     """
     cdef Status status = Status.OK
-    cdef Cursor at, body
+    cdef Cursor at
     cdef int64_t first = 0, last = 0
-    cdef int32_t count
+    cdef int32_t count = 0
     cdef Py_ssize_t i, n = rows.shape[0], stopped = 0
+    if min(starts.shape[0], lengths.shape[0], base_offsets.shape[0]) < n:
+        raise ValueError(f"an array is shorter than the {n} rows")
     with nogil:
         for i in range(n):
             stopped = i
@@ -60,22 +80,14 @@ def measure_wrappers(
             at.data = &src[0] if src.shape[0] else NULL
             at.pos = starts[i]
             at.end = starts[i] + lengths[i]
-            count = 0
-            status = next_message(&at, &body)
-            while status == Status.OK and count < INT32_MAX:
-                last = be64(body.data + body.pos)
-                first = first if count else last
-                count += 1
-                status = next_message(&at, &body)
-            if status != Status.TRUNCATED or count == 0:
-                status = Status.WRAPPER_EMPTY if count == 0 else status
+            status = measure_messages(&at, &count, &first, &last)
+            if status != Status.OK:
                 break
-            status = Status.OK
             if rows[i].magic == 1 and rows[i].last_offset != 0:
                 if rows[i].last_offset < last:
                     status = Status.WRAPPER_OFFSET
                     break
-                base_offsets[i] = rows[i].last_offset - last
+                base_offsets[i] = wrapping_sub(rows[i].last_offset, last)
             rows[i].count = count
             rows[i].base_offset = wrapping_add(base_offsets[i], first)
     return <int>status, stopped

@@ -1,7 +1,7 @@
 """Find the batches of a segment that get an entry in its indexes."""
 from libc.stdint cimport int64_t
 
-from kafkalog._speedups._due cimport Filling, take_batch
+from kafkalog._speedups._due cimport Filling, count_batch
 
 
 def due_entries(
@@ -32,7 +32,7 @@ def due_entries(
     with nogil:
         for i in range(batches):
             counted = state.since
-            if take_batch(&state, sizes[i], timestamps[i], offsets[i], interval):
+            if count_batch(&state, sizes[i], timestamps[i], offsets[i], interval):
                 out[0, due] = offsets[i]
                 out[1, due] = position
                 out[2, due] = state.timestamp

@@ -7,13 +7,16 @@ until then are complete.
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
 from kafkalog._speedups._batch cimport (
-    BATCH_HEADER, CODEC_MASK, HEADER_UP_TO_MAGIC, LEAST_SIZE, LOG_OVERHEAD, Batch
+    BATCH_HEADER, CODEC_MASK, CONTROL, HEADER_UP_TO_MAGIC, LAST_CODEC, LEAST_SIZE,
+    LOG_OVERHEAD, Batch
 )
 from kafkalog._speedups._batch_text cimport (
-    CONTROL, LINE_BYTES, add_sequence, put_batch, put_timestamp_type
+    LINE_BYTES, add_sequence, put_batch, put_timestamp_type
 )
 from kafkalog._speedups._crc cimport crc_setup
-from kafkalog._speedups._cursor cimport Cursor, Status, be32, wrapping_add
+from kafkalog._speedups._cursor cimport (
+    Cursor, Status, be32, wrapping_add, wrapping_sub
+)
 from kafkalog._speedups._entry cimport read_batch, read_message
 from kafkalog._speedups._message_text cimport put_internal
 from kafkalog._speedups._message_values cimport SchemaTable
@@ -98,7 +101,8 @@ cdef uint8_t* put_metadata(
     cdef int32_t sequence = -1
     if batch.base_sequence >= 0:
         sequence = add_sequence(
-            batch.base_sequence, <int32_t>(record.offset - batch.base_offset)
+            batch.base_sequence,
+            <int32_t>wrapping_sub(record.offset, batch.base_offset),
         )
     to = put_int(put(to, b"| offset: "), record.offset)
     to = put_int(put_timestamp_type(put(to, b" "), batch), record.timestamp)
@@ -247,7 +251,7 @@ cdef Halt next_batch(
         return Halt.FULL
     to = put_batch(out.start + run.written, data + at, batch, run.origin + at)
     run.written = to - out.start
-    if batch.magic < 0 or batch.attributes & CODEC_MASK > 4:
+    if batch.magic < 0 or batch.attributes & CODEC_MASK > LAST_CODEC:
         return Halt.HEADER
     run.record = 0
     run.next = at + BATCH_HEADER

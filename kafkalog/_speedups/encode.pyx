@@ -5,7 +5,7 @@ null. Headers are two such columns, and n + 1 bounds: record i has the headers f
 ``bounds[i]`` to ``bounds[i + 1]``. Batches are measured before they are written, so
 that the buffer has the exact size.
 """
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
 
 from kafkalog._speedups._batch cimport (
@@ -15,7 +15,7 @@ from kafkalog._speedups._columns cimport (
     Bytes, bytes_of, bytes_size, length_of, put_varlong, start_of, varlong_size
 )
 from kafkalog._speedups._crc cimport CRC32C, crc, crc_setup
-from kafkalog._speedups._cursor cimport put16, put32, put64
+from kafkalog._speedups._cursor cimport put16, put32, put64, wrapping_sub
 
 crc_setup()
 
@@ -32,7 +32,7 @@ cdef struct Columns:
     int64_t base_timestamp
 
 
-cdef void check_batches(
+cdef void check_bounds(
     const int64_t[::1] bounds, Py_ssize_t batches, Py_ssize_t per_batch
 ) except *:
     if bounds.shape[0] != batches + 1 or per_batch != batches:
@@ -64,11 +64,6 @@ cdef Columns columns_of(
             raise ValueError("columns of headers of different lengths")
         of.header_bounds = &bounds[0]
     return of
-
-
-cdef inline int64_t minus(int64_t a, int64_t b) noexcept nogil:
-    # Deltas wrap, as Java's do.
-    return <int64_t>(<uint64_t>a - <uint64_t>b)
 
 
 cdef inline uint8_t* put_bytes(
@@ -104,10 +99,10 @@ cdef int64_t headers_size(const Columns* of, Py_ssize_t row) noexcept nogil:
 
 cdef inline int64_t body_size(const Columns* of, Py_ssize_t row) noexcept nogil:
     # Return the bytes of a record after its length field; -1 if it cannot be encoded.
-    cdef int64_t delta = minus(of.offset[row], of.base_offset)
+    cdef int64_t delta = wrapping_sub(of.offset[row], of.base_offset)
     cdef int64_t key = bytes_size(&of.key, row), value = bytes_size(&of.value, row)
     cdef int64_t headers = 1 if of.header_bounds == NULL else headers_size(of, row)
-    cdef int64_t size = 1 + varlong_size(minus(of.timestamp[row], of.base_timestamp))
+    cdef int64_t size = 1 + varlong_size(wrapping_sub(of.timestamp[row], of.base_timestamp))
     if key < 0 or value < 0 or headers < 0 or delta < 0 or delta > INT32_MAX:
         return -1
     size += varlong_size(delta) + key + value + headers
@@ -120,8 +115,8 @@ cdef inline uint8_t* put_record(
     cdef int64_t i
     at = put_varlong(at, size)
     at[0] = 0
-    at = put_varlong(at + 1, minus(of.timestamp[row], of.base_timestamp))
-    at = put_varlong(at, minus(of.offset[row], of.base_offset))
+    at = put_varlong(at + 1, wrapping_sub(of.timestamp[row], of.base_timestamp))
+    at = put_varlong(at, wrapping_sub(of.offset[row], of.base_offset))
     at = put_bytes(at, &of.key, row)
     at = put_bytes(at, &of.value, row)
     if of.header_bounds == NULL:
@@ -155,7 +150,7 @@ def split_records(
     cdef Columns of = columns_of(offset, timestamp, key, value, headers)
     cdef Py_ssize_t row, batches = 0, rows = offset.shape[0]
     cdef int64_t size, total = 0, used = 0
-    check_batches(bounds, rows, payloads.shape[0])
+    check_bounds(bounds, rows, payloads.shape[0])
     with nogil:
         for row in range(rows):
             size = body_size(&of, row) if batches else -1
@@ -199,7 +194,7 @@ def measure_records(
     cdef Columns of = columns_of(offset, timestamp, key, value, headers)
     cdef Py_ssize_t i, row, done = 0
     cdef int64_t size, total
-    check_batches(bounds, batches.shape[0], payloads.shape[0])
+    check_bounds(bounds, batches.shape[0], payloads.shape[0])
     with nogil:
         for i in range(batches.shape[0]):
             of.base_offset = batches[i].base_offset
@@ -240,7 +235,7 @@ def write_records(
     cdef int64_t size
     cdef uint8_t* at
     cdef uint8_t* end = &out[0] + out.shape[0] if out.shape[0] else NULL
-    check_batches(bounds, batches.shape[0], starts.shape[0])
+    check_bounds(bounds, batches.shape[0], starts.shape[0])
     with nogil:
         for i in range(batches.shape[0]):
             of.base_offset = batches[i].base_offset
@@ -284,7 +279,7 @@ def write_headers(const Batch[::1] rows not None, uint8_t[::1] out not None):
             put32(at + 12, row.leader_epoch)
             at[16] = 2
             put16(at + 21, row.attributes)
-            put32(at + 23, <int32_t>(row.last_offset - row.base_offset))
+            put32(at + 23, <int32_t>wrapping_sub(row.last_offset, row.base_offset))
             put64(at + 27, row.base_timestamp)
             put64(at + 35, row.max_timestamp)
             put64(at + 43, row.producer_id)

@@ -229,7 +229,7 @@ cdef inline void set_mark(Marks* marks, int64_t offset, int mark) noexcept nogil
     byte[0] = <uint8_t>(byte[0] & ~(3 << shift) | mark << shift)
 
 
-cdef inline void put(uint8_t* slot, int64_t offset, Marks* marks) noexcept nogil:
+cdef inline void set_offset(uint8_t* slot, int64_t offset, Marks* marks) noexcept nogil:
     # Set the offset of a key, and the states of the old and the new offset.
     cdef int64_t old
     cdef int mark
@@ -302,13 +302,13 @@ def put_offsets(
 ):
     """Put the offset of each key, in order, until the table has `most` entries.
 
-    `states` gets the `Mark` of each offset from `start` on, four in a byte.
+    `entries` is the number that the table has. The offset of a key that is there is
+    replaced; a null key is skipped. `states` gets the `Mark` of each offset from
+    `start` on, four in a byte.
 
-    `entries` are those that it has. The offset of a key that is there is replaced; a
-    null key is skipped. Returns the rows done, and the entries there are then: a table
-    that has `most` takes no key, not even one that it has.
-
-    The rows done are -1 if a key is outside the data, or if the table is full.
+    Returns the rows done and the entries then. A table with `most` entries takes no
+    key, not even one that it has. The rows done are -1 if a key is outside the data, or
+    if the table has no empty slot.
     """
     cdef Bytes of = bytes_of(keys)
     cdef Table table = table_of(slots)
@@ -331,7 +331,7 @@ def put_offsets(
                 if step.slots[i] == NULL:
                     row = -1
                     break
-                put(step.slots[i], offsets[step.rows[i]], &marks)
+                set_offset(step.slots[i], offsets[step.rows[i]], &marks)
         while 0 <= row < of.rows and length_of(&of, row) < 0:
             row += 1
     return row, entries

@@ -6,8 +6,8 @@ them to many appends; `must_roll` and `is_next_sequence` expose them for a singl
 from libc.stdint cimport INT64_MAX, int16_t, int32_t, int64_t, uint8_t
 
 from kafkalog._speedups._append cimport Append
-from kafkalog._speedups._batch cimport CONTROL, Batch
-from kafkalog._speedups._due cimport Filling, take_batch
+from kafkalog._speedups._batch cimport CONTROL, TRANSACTIONAL, Batch
+from kafkalog._speedups._due cimport Filling, count_batch
 
 cdef enum:
     INDEX_ENTRY = 8
@@ -16,7 +16,6 @@ cdef enum:
     MAX_DELTA = 2147483647
     LAST_SEQUENCE = 2147483647
     NO_PRODUCER = -1
-    TRANSACTIONAL = 0x10
 
 
 cdef struct Limits:
@@ -167,17 +166,17 @@ cdef inline void make_entries(
         end.last_time = end.filling.timestamp
 
 
-cdef inline bint take_batches(
+cdef inline bint plan_batches(
     const Batch* batch, Py_ssize_t count, const Limits* limits, Sequence* sequences,
     Py_ssize_t producers, End* end, Entries* out,
 ) noexcept nogil:
-    # Take the batches of one append; False where one needs the general step.
+    # Take the batches of one append; False if one needs the general step.
     cdef Py_ssize_t _
     for _ in range(count):
         if (
             batch.magic != 2
             or batch.leader_epoch != limits.epoch
-            or batch.base_offset < limits.epoch_start  # which moves there
+            or batch.base_offset < limits.epoch_start  # it would move the start
             or batch.last_offset < end.next_offset
             or (
                 batch.producer_id != NO_PRODUCER
@@ -187,7 +186,7 @@ cdef inline bint take_batches(
             return False
         if end.size == 0:
             end.first_timestamp = batch.max_timestamp
-        if take_batch(
+        if count_batch(
             &end.filling, batch.size_in_bytes, batch.max_timestamp, batch.last_offset,
             limits.interval,
         ):
@@ -202,13 +201,14 @@ cdef inline bint take_batches(
     return True
 
 
-cdef inline bint take_append(
+cdef inline bint plan_append(
     const Append* append, const Batch* batch, Py_ssize_t batches, int64_t size,
     const Limits* limits, int64_t now_ms, Sequence* sequences, Py_ssize_t producers,
     End* end, Entries* out,
 ) noexcept nogil:
-    # Take one append whole; False, and nothing changed but `sequences`, where it is
-    # refused, or rolls, or begins an epoch, or needs the general step otherwise.
+    # Take all batches of one append. Returns False, with nothing changed but
+    # `sequences`, if the append is rejected, rolls the segment, begins an epoch, or
+    # needs the general step for another reason.
     cdef End kept = end[0]
     cdef int64_t offsets = out.offsets, times = out.times
     if (
@@ -219,7 +219,7 @@ cdef inline bint take_append(
             limits, end, limits.index_entries - offsets, limits.time_entries - times,
             size, append.max_timestamp, append.last_offset, now_ms,
         )
-        and take_batches(batch, batches, limits, sequences, producers, end, out)
+        and plan_batches(batch, batches, limits, sequences, producers, end, out)
     ):
         end.next_offset = append.last_offset + 1
         return True
@@ -271,7 +271,7 @@ def plan_run(
     if first < count and row_bounds[first] < row_bounds[count]:
         append, batch = <const Append*>&info[0], <const Batch*>&rows[0]
         with nogil:
-            while i < count and at.next_offset < most.flush_at and take_append(
+            while i < count and at.next_offset < most.flush_at and plan_append(
                 append + i, batch + row_bounds[i], row_bounds[i + 1] - row_bounds[i],
                 byte_bounds[i + 1] - byte_bounds[i], &most, now_ms,
                 sequence, producers, &at, &made,

@@ -15,8 +15,8 @@ from kafkalog._speedups._record_layout cimport (
 )
 from kafkalog._speedups._append cimport Append
 from kafkalog._speedups._batch cimport (
-    BATCH_CRC_FROM, BATCH_HEADER, CODEC_MASK, CONTROL, LOG_APPEND_TIME, LOG_OVERHEAD,
-    Batch
+    BATCH_CRC_FROM, BATCH_HEADER, CODEC_MASK, CONTROL, KNOWN_ATTRIBUTES, LAST_CODEC,
+    LOG_APPEND_TIME, LOG_OVERHEAD, Batch
 )
 from kafkalog._speedups._crc cimport CRC32C, crc, crc_setup
 from kafkalog._speedups._cursor cimport (
@@ -27,10 +27,6 @@ from kafkalog._speedups._buffers cimport Buffers, hold_buffers, release_buffers
 from kafkalog._speedups._record cimport Record, read_record, read_short_record
 
 crc_setup()
-
-cdef enum:
-    LAST_CODEC = 4
-    KNOWN_ATTRIBUTES = 0x7F
 
 cdef uint64_t LEAST_AGE = <uint64_t>1 << 63
 cdef uint64_t ANY_TIME = <uint64_t>-1
