@@ -1,4 +1,4 @@
-"""`repair`: mending of a log directory's files, without or with a loss of data.
+"""`repair`: repair of a log directory's files, without or with a loss of data.
 
 1. `verify` finds the problems.
 2. Each partition with problems is repaired in a temporary directory, and the result
@@ -338,10 +338,8 @@ class DirectoryRepair:
             for each in report.problems
             if each.path == file and not self._has_no_log(each)
         ]
-        offsets, reasons = (
-            dict(checkpoints[file]),
-            [f"{each.cause}: {each.message}" for each in problems],
-        )
+        offsets = dict(checkpoints[file])
+        reasons = [f"{each.cause}: {each.message}" for each in problems]
         for key, end in _past_end(problems, file).items():
             if file == LOG_STARTS:
                 offsets.pop(key, None)
@@ -389,7 +387,7 @@ def _offsets_of(
 
 
 def _past_end(problems: Iterable[Problem], file: str) -> Offsets:
-    """Return the log ends of the partitions whose offset in a checkpoint is another."""
+    """Return the log ends that differ from the offsets in a checkpoint, by partition."""
     ends: Offsets = {}
     for problem in problems:
         key, end = problem.topic_partition, problem.offset

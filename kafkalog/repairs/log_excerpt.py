@@ -1,9 +1,9 @@
 """The valid entries of a damaged ``.log``, and the bytes between them.
 
-An excerpt has the entries that a reader accepts which skips damage: the checksum
+An excerpt has the entries that are accepted by a reader that skips damage: the checksum
 matches, and the offsets ascend. A batch of which only the header is damaged is kept
 with a corrected one, see `header_correction`. Entries for which `verify` reports an
-error, such as records that cannot be decompressed, are left out. The bytes between the
+error are not kept, such as records that cannot be decompressed. The bytes between the
 entries of an excerpt are lost: their offsets become a gap, as after compaction.
 """
 
@@ -25,7 +25,7 @@ from kafkalog.repairs.header_correction import (
     correct_header,
 )
 from kafkalog.segment.entry_order import UNBOUNDED
-from kafkalog.segment.file_records import Skipped, Step
+from kafkalog.segment.file_records import Step
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.byte_source import FileSource, only_zeros
 from kafkalog.storage.durable_file import Disk
@@ -53,6 +53,21 @@ class LostBytes(NamedTuple):
         if self.last_offset is None:
             return 0
         return self.last_offset - self.first_offset + 1
+
+
+class _EntryRun(NamedTuple):
+    """Adjacent entries that are kept: the range of their bytes, and of offsets."""
+
+    start: int
+    end: int
+    first_offset: int
+    last_offset: int
+
+
+class _BadEntry(NamedTuple):
+    """An entry that is not kept."""
+
+    last_offset: int
 
 
 @dataclass(slots=True)
@@ -104,6 +119,24 @@ class LogExcerpt:
                 if 0 <= i < len(data):
                     data = data[:i] + bytes([byte]) + data[i + 1 :]
         return data
+
+    def add(self, run: _EntryRun) -> None:
+        """Keep entries; the bytes before them that are not kept are lost."""
+        position = self.kept_end
+        if run.start > position:
+            lost = LostBytes(position, run.start, self.end_offset, run.first_offset - 1)
+            self.lost.append(lost)
+        if self.kept and run.start == position:
+            start, _ = self.kept.pop()
+            self.kept.append((start, run.end))
+        else:
+            self.kept.append((run.start, run.end))
+        self.end_offset = run.last_offset + 1
+
+    @property
+    def kept_end(self) -> int:
+        """The position after the last entry that is kept."""
+        return self.kept[-1][1] if self.kept else 0
 
     def up_to_first_loss(self, later: Sequence[tuple[int, int]]) -> LogExcerpt:
         """Return the excerpt that ends where this one first loses bytes.
@@ -174,56 +207,51 @@ def excerpt_of(
     segment = LogSegment(path, base, most)
     with FileSource(path) as source:
         excerpt = LogExcerpt(path, base, source.size, end_offset=base)
-        pending: int | None = None
-        for start, end, first, last in _entries(source, segment, bad):
-            if start < 0:  # the last offset of an entry that is not kept
-                pending = last if pending is None else max(pending, last)
-                continue
-            position = excerpt.kept[-1][1] if excerpt.kept else 0
-            if start > position:
-                lost = LostBytes(position, start, excerpt.end_offset, first - 1)
-                excerpt.lost.append(lost)
-                excerpt.kept.append((start, end))
-            elif excerpt.kept:
-                excerpt.kept[-1] = (excerpt.kept[-1][0], end)
+        bad_end: int | None = None  # the last offset of the bad entries at the end
+        for each in _entries(source, segment, bad):
+            if isinstance(each, _EntryRun):
+                excerpt.add(each)
+                bad_end = None
             else:
-                excerpt.kept.append((start, end))
-            excerpt.end_offset, pending = last + 1, None
-        position = excerpt.kept[-1][1] if excerpt.kept else 0
-        if position < source.size:
-            known = most if most != UNBOUNDED else pending
-            if known is not None and known < excerpt.end_offset:
-                known = None
-            zeros = only_zeros(source, position)
-            lost = LostBytes(
-                position,
-                source.size,
-                excerpt.end_offset,
-                None if zeros else known,
-                is_tail=True,
-                is_zeros=zeros,
-            )
-            excerpt.lost.append(lost)
+                last = each.last_offset
+                bad_end = last if bad_end is None else max(bad_end, last)
+        if excerpt.kept_end < source.size:
+            most_lost = bad_end if most == UNBOUNDED else most
+            excerpt.lost.append(_lost_tail(source, excerpt, most_lost))
         excerpt.correct_headers(source, None if most == UNBOUNDED else most + 1)
     return excerpt
 
 
+def _lost_tail(source: FileSource, excerpt: LogExcerpt, last: int | None) -> LostBytes:
+    """Return the bytes after the last entry that is kept, to the end of the file.
+
+    `last` is the last offset that they may have, None if it is unknown.
+    """
+    is_zeros = only_zeros(source, excerpt.kept_end)
+    if is_zeros or (last is not None and last < excerpt.end_offset):
+        last = None
+    return LostBytes(
+        excerpt.kept_end,
+        source.size,
+        excerpt.end_offset,
+        last,
+        is_tail=True,
+        is_zeros=is_zeros,
+    )
+
+
 def _entries(
     source: FileSource, segment: LogSegment, bad: np.ndarray
-) -> Iterator[tuple[int, int, int, int]]:
-    """Yield position, end, first and last offset of runs of entries.
-
-    For an entry that is not kept, the position is -1.
-    """
+) -> Iterator[_EntryRun | _BadEntry]:
+    """Yield the entries of a segment, in order; a bad one if its offset is known."""
     for step in segment.records(source, policy=SKIPPING):
-        if isinstance(step, Skipped):
-            if step.last_offset is not None:
-                yield -1, -1, -1, step.last_offset
-            continue
-        yield from _runs(step, bad)
+        if isinstance(step, Step):
+            yield from _runs(step, bad)
+        elif step.last_offset is not None:
+            yield _BadEntry(step.last_offset)
 
 
-def _runs(step: Step, bad: np.ndarray) -> Iterator[tuple[int, int, int, int]]:
+def _runs(step: Step, bad: np.ndarray) -> Iterator[_EntryRun | _BadEntry]:
     """Yield the adjacent entries of a step as one, up to each that is not kept."""
     rows = step.rows
     starts = rows["position"].astype(np.int64)
@@ -234,9 +262,11 @@ def _runs(step: Step, bad: np.ndarray) -> Iterator[tuple[int, int, int, int]]:
     firsts = np.flatnonzero(breaks)
     lasts = np.append(firsts[1:], len(rows)) - 1
     for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
-        base, end_offset = rows["base_offset"][first], rows["last_offset"][last]
-        lowest = int(end_offset if base < 0 else base)
+        last_offset = int(rows["last_offset"][last])
         if is_bad[first]:
-            yield -1, -1, lowest, int(end_offset)
-        else:
-            yield int(starts[first]), int(ends[last]), lowest, int(end_offset)
+            yield _BadEntry(last_offset)
+            continue
+        base = int(rows["base_offset"][first])  # -1 of a wrapper
+        first_offset = last_offset if base < 0 else base
+        start, end = int(starts[first]), int(ends[last])
+        yield _EntryRun(start, end, first_offset, last_offset)

@@ -1,6 +1,6 @@
 """The repair of one partition, made in a temporary directory and verified there.
 
-1. The damaged parts of its ``.log`` files are left out, see `log_excerpt`.
+1. The damaged parts of its ``.log`` files are not copied, see `log_excerpt`.
 2. A log is loaded from stand-ins of the files, without those that are damaged. Loading
    rebuilds them, as a broker does: indexes with their segment, snapshots at its end,
    leader epochs from the batches.
@@ -70,13 +70,16 @@ OF_LOGS: Final = frozenset(
         Cause.PREALLOCATED,
     }
 )
-"""Causes of errors for which bytes of a log are left out."""
+"""Causes of errors for which bytes of a log are not kept."""
 
 OF_ENTRIES: Final = frozenset({Cause.COMPRESSION, Cause.RECORDS, Cause.CONTROL})
 """Causes of errors of entries that a reader of headers accepts."""
 
 BY_BROKER: Final = frozenset({Recovery.REBUILD, Recovery.TRUNCATE})
 """Actions of a broker that make a warning need no repair."""
+
+_LEFTOVERS: Final = ("deleted", "cleaned")
+"""Suffixes of files that a broker deletes when it starts."""
 
 KEPT_BACK: Final = (Cause.FOREIGN, Cause.UNREADABLE, Cause.TOPIC_ID)
 """Causes for which a file is not part of the log that is loaded."""
@@ -163,41 +166,46 @@ class PartitionDamage:
     def damaged_files(self) -> dict[str, Problem]:
         """Return the files next to the logs that are to be rebuilt or removed.
 
-        A warning about a file that a broker rebuilds needs no repair.
+        Each is returned with its first problem.
         """
         found: dict[str, Problem] = {}
         for problem in self.problems:
-            name = parse_file_name(problem.path)
-            is_sidecar = problem.path == LEADER_EPOCHS or (
-                name is not None
-                and name.suffix is None
-                and name.kind in (*INDEXES, "snapshot")
-            )
-            is_leftover = (
-                name is not None
-                and name.suffix in ("deleted", "cleaned")
-                and problem.recovery == Recovery.DELETE
-                and problem.severity == Severity.ERROR
-            )
-            if (
-                name is not None
-                and (name.kind in INDEXES and name.suffix == "swap")
-                and problem.severity == Severity.ERROR
-            ):
-                # Without any of its indexes, the segment gets new ones from a broker.
-                names = (file_name(name.base_offset, kind, "swap") for kind in INDEXES)
-                for file in self.file_names.keys() & names:
-                    found.setdefault(file, problem)
-            is_mended = problem.severity == Severity.WARNING and (
-                problem.recovery in BY_BROKER or problem.cause == Cause.VERSION
-            )
-            is_mended |= problem.cause in KEPT_BACK
-            if problem.cause == Cause.LEADER_EPOCH and problem.last_offset is not None:
-                # Several batches agree on epochs that the checkpoint does not have.
-                found.setdefault(LEADER_EPOCHS, problem)
-            if is_leftover or (is_sidecar and not is_mended):
-                found.setdefault(problem.path, problem)
+            for file in self._files_to_replace(problem):
+                found.setdefault(file, problem)
         return found
+
+    def _files_to_replace(self, problem: Problem) -> Iterator[str]:
+        """Yield the files next to the logs for which a problem needs a repair."""
+        name = parse_file_name(problem.path)
+        if problem.cause == Cause.LEADER_EPOCH and problem.last_offset is not None:
+            # Several batches agree on epochs that the checkpoint does not have.
+            yield LEADER_EPOCHS
+        if name is None:
+            if problem.path == LEADER_EPOCHS and _needs_repair(problem):
+                yield problem.path
+        elif name.suffix is None:
+            is_sidecar = name.kind in (*INDEXES, "snapshot")
+            if is_sidecar and _needs_repair(problem):
+                yield problem.path
+        elif problem.severity != Severity.ERROR:
+            return
+        elif name.suffix == "swap" and name.kind in INDEXES:
+            # Without any of its indexes, the segment gets new ones from a broker.
+            names = {file_name(name.base_offset, kind, "swap") for kind in INDEXES}
+            yield from self.file_names.keys() & names
+        elif name.suffix in _LEFTOVERS and problem.recovery == Recovery.DELETE:
+            yield problem.path
+
+
+def _needs_repair(problem: Problem) -> bool:
+    """Return whether a problem of a file next to the logs needs a repair.
+
+    A warning about a file that a broker rebuilds needs none.
+    """
+    if problem.cause in KEPT_BACK:
+        return False
+    by_broker = problem.recovery in BY_BROKER or problem.cause == Cause.VERSION
+    return problem.severity != Severity.WARNING or not by_broker
 
 
 @dataclass(slots=True, kw_only=True)
@@ -412,13 +420,13 @@ class _Attempt:
         for file, position in self._tails().items():
             with disk.open(copy / file) as log_file:
                 log_file.truncate(position)
-        for file in self._left_out():
+        for file in self._not_loaded():
             disk.remove_if_there(copy / file)
 
-    def _left_out(self) -> set[str]:
+    def _not_loaded(self) -> set[str]:
         """Return the files that are not loaded: damaged, foreign, or of lost bytes."""
         bases = {base for base, each in self._excerpts.items() if each.changes_entries}
-        left_out = {
+        not_loaded = {
             problem.path
             for problem in self._damage.problems
             if problem.cause in KEPT_BACK or problem.path == PARTITION_METADATA
@@ -428,24 +436,24 @@ class _Attempt:
             if name is not None and name.suffix is not None:
                 continue
             if file == LEADER_EPOCHS:
-                left_out.add(file)
+                not_loaded.add(file)
                 bases.update(self._bases)
             elif name is not None and name.kind == "snapshot":
-                left_out.add(file)
+                not_loaded.add(file)
                 before = [base for base in self._bases if base < name.base_offset]
                 bases.update(before[-1:])
             elif name is not None:
                 bases.add(name.base_offset)
         for base in bases:
             if base in self._bases or base in self._dropped:
-                left_out.update(file_name(base, kind) for kind in INDEXES)
-        left_out.update(
+                not_loaded.update(file_name(base, kind) for kind in INDEXES)
+        not_loaded.update(
             file
             for file, name in self._names.items()
             if name.kind == "snapshot" and name.base_offset > self._first_loss
         )
-        left_out.update(file for file, name in self._names.items() if name.suffix)
-        return left_out
+        not_loaded.update(file for file, name in self._names.items() if name.suffix)
+        return not_loaded
 
     def _tails(self) -> dict[str, int]:
         """Return where the entries of segments end that have other bytes after them."""
@@ -497,7 +505,7 @@ class _Attempt:
             for kind in INDEXES:
                 wanted.setdefault(file_name(base, kind), reason)
         if any(each.lost for each in self._excerpts.values()):
-            reason = "bytes of the log are left out"
+            reason = "bytes of the log are removed"
             found = set(self._names)
             if (self._damage.directory.parent / CLEAN_SHUTDOWN).exists():
                 found.update(path.name for path in rehearsal.copy.glob("*.snapshot"))

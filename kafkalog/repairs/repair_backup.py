@@ -242,10 +242,8 @@ class RepairBackup:
         """Keep the marker as it is now: a broker may have written another one since."""
         marker = FileState.of(self._root / CLEAN_SHUTDOWN)
         if marker is not None and not marker.is_content_of(self._marker):
-            target = self._kept(CLEAN_SHUTDOWN)
-            self._disk.make_directories(target.parent)
-            self._copy(self._root / CLEAN_SHUTDOWN, target, marker)
-            self._disk.sync_directory(target.parent)
+            directory = self._keep(CLEAN_SHUTDOWN, marker)
+            self._disk.sync_directory(directory)
             self._marker = marker
         elif marker is None:
             self._marker = None
@@ -267,20 +265,22 @@ class RepairBackup:
             raise error
 
     def _copy_originals(self) -> None:
-        directories = set()
-        for each in self._files:
-            if each.original is not None:
-                target = self._kept(each.path)
-                self._disk.make_directories(target.parent)
-                self._copy(self._root / each.path, target, each.original)
-                directories.add(target.parent)
+        directories = {
+            self._keep(each.path, each.original)
+            for each in self._files
+            if each.original is not None
+        }
         if self._marker is not None:
-            target = self._kept(CLEAN_SHUTDOWN)
-            self._disk.make_directories(target.parent)
-            self._copy(self._root / CLEAN_SHUTDOWN, target, self._marker)
-            directories.add(target.parent)
+            directories.add(self._keep(CLEAN_SHUTDOWN, self._marker))
         for directory in sorted(directories):
             self._disk.sync_directory(directory)
+
+    def _keep(self, path: str, original: FileState) -> Path:
+        """Copy a file to the originals; return the directory that has to be synced."""
+        target = self._kept(path)
+        self._disk.make_directories(target.parent)
+        self._copy(self._root / path, target, original)
+        return target.parent
 
     def _write_manifest(self, state: str) -> None:
         self._state = state
