@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalog.codecs.counted_nouns import counted
 from kafkalog.codecs.html_text import html_rows
 from kafkalog.copies.offset_coverage import OffsetRange
-from kafkalog.copies.salvage_report import SCHEMA
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+SCHEMA: Final = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ image, in which batches of many partitions may be: see `image_search` and `batch
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Final
@@ -65,8 +65,8 @@ def salvage(
 ) -> SalvageReport:
     """Write everything readable of damaged logs to a directory that a broker takes.
 
-    A batch is written if its CRC is valid and its offsets fit to those around it. It
-    keeps its offsets, leader epoch, timestamps and bytes; segments keep their names.
+    A batch is written if its CRC is valid and its offsets agree with those around it.
+    It keeps its offsets, leader epoch, timestamps and bytes; segments keep their names.
     Indexes, producer snapshots, the epoch checkpoint and the checkpoints of the log
     directory are made anew. A valid ``meta.properties`` and the topic ids are copied; a
     topic id that is missing is that in the cluster's metadata, if `src` has it.
@@ -75,8 +75,8 @@ def salvage(
     `dst` is written as ``<dst>.incomplete``, and renamed at the end.
 
     In an image, batches of magic 2 up to 16 MiB are found by their headers and CRCs.
-    They do not name their partitions. Those that certainly follow on become one
-    partition; the others are separate, even if they are of the same.
+    They do not name their partitions. Batches that certainly follow one another become
+    one partition. All others become separate ones, even if they were of the same.
 
     Parameters
     ----------
@@ -198,42 +198,56 @@ def _of_one(
     `cluster_id` is the topic's id in the cluster's metadata, for a directory that has
     no valid one: a broker would take it for a stray.
     """
-    batches = ValidBatches.of(source, name) if source.is_dir() else ValidBatches()
-    known, coverage, notes = batches.known, batches.coverage, batches.notes
-    topic_id = topic_id_of(source) if source.is_dir() else None
+    is_directory = source.is_dir()
+    batches = ValidBatches.of(source, name) if is_directory else ValidBatches()
+    topic_id = topic_id_of(source) if is_directory else None
     if topic_id is None and cluster_id is not None:
         topic_id = cluster_id
-        notes.append(
+        batches.notes.append(
             f"topic id {topic_id} is from the cluster's metadata, as "
             f"{PARTITION_METADATA} is missing or corrupt"
         )
-    settings = SOURCE_SEGMENTS if source.is_dir() else NEW_SEGMENTS
+    settings = SOURCE_SEGMENTS if is_directory else NEW_SEGMENTS
     with copy.open(name, settings, topic_id) as log:
-        if known is None:
-            with FileSource(source) as file:
-                for step in batches.of_file(file):
-                    if not log.has_begun:
-                        log.begin_segment(int(batches.first_offsets[0]))
-                    _append(log, step.data, step.origin, step.rows, notes)
+        if is_directory:
+            _write_directory(source, name, batches, log)
         else:
-            for each in batches.of_directory(source):
-                if isinstance(each, LogSegment):
-                    log.begin_segment(each.base_offset)
-                else:
-                    _append(log, each.data, each.origin, each.rows, notes)
-            coverage.reach_end(known.end)
-            if name[0] == METADATA_TOPIC:
-                log.copy_quorum_files(source)
-            log.finish(known.log_start_offset, known.high_watermark, known.epochs)
+            _write_fragment(source, batches, log)
     return SalvagedPartition(
         *name,
         records=log.records,
         batches=log.batches,
-        missing=tuple(coverage.missing),
+        missing=tuple(batches.coverage.missing),
         bytes_unreadable=batches.bytes_unreadable,
         source=str(source),
-        notes=tuple(notes),
+        notes=tuple(batches.notes),
     )
+
+
+def _write_directory(
+    source: Path, name: Name, batches: ValidBatches, log: CopiedLog
+) -> None:
+    """Write the log of a partition's directory, in segments as there."""
+    known = batches.known
+    assert known is not None  # as of every directory
+    for each in batches.of_directory(source):
+        if isinstance(each, LogSegment):
+            log.begin_segment(each.base_offset)
+        else:
+            _append(log, each.data, each.origin, each.rows, batches.notes)
+    batches.coverage.reach_end(known.end)
+    if name[0] == METADATA_TOPIC:
+        log.copy_quorum_files(source)
+    log.finish(known.log_start_offset, known.high_watermark, known.epochs)
+
+
+def _write_fragment(source: Path, batches: ValidBatches, log: CopiedLog) -> None:
+    """Write the batches of a part of a ``.log`` file."""
+    with FileSource(source) as file:
+        for step in batches.of_file(file):
+            if not log.has_begun:
+                log.begin_segment(int(batches.first_offsets[0]))
+            _append(log, step.data, step.origin, step.rows, batches.notes)
 
 
 def _of_image(
@@ -251,18 +265,9 @@ def _of_image(
         )
         for number, chain in enumerate(chains, name[1]):
             notes: list[str] = []
-            ranges: list[tuple[int, int]] = []
             with copy.open((name[0], number), NEW_SEGMENTS) as log:
                 log.begin_segment(chain.first_offset)
-                for rows in _steps(headers, chain):
-                    start = int(rows["position"][0])
-                    end = int(rows["position"][-1] + rows["size_in_bytes"][-1])
-                    data = np.empty(end - start, np.uint8)
-                    data = data[: image.read_into(data, start)]
-                    _append(log, data, start, rows, notes)
-                    if ranges and ranges[-1][1] == start:
-                        start, _ = ranges.pop()
-                    ranges.append((start, end))
+                ranges = _write_chain(image, _steps(headers, chain), log, notes)
                 log.finish(None, None, ())
             yield SalvagedPartition(
                 name[0],
@@ -275,6 +280,23 @@ def _of_image(
                 source_ranges=tuple(ranges),
                 notes=tuple(notes),
             )
+
+
+def _write_chain(
+    image: ImageFile, steps: Iterable[BatchHeaders], log: CopiedLog, notes: list[str]
+) -> list[tuple[int, int]]:
+    """Write the batches of a chain; return the ranges of bytes that they are from."""
+    ranges: list[tuple[int, int]] = []
+    for rows in steps:
+        start = int(rows["position"][0])
+        end = int(rows["position"][-1] + rows["size_in_bytes"][-1])
+        data = np.empty(end - start, np.uint8)
+        data = data[: image.read_into(data, start)]
+        _append(log, data, start, rows, notes)
+        if ranges and ranges[-1][1] == start:
+            start, _ = ranges.pop()
+        ranges.append((start, end))
+    return ranges
 
 
 def _steps(headers: HeaderFile, chain: Chain) -> Iterator[BatchHeaders]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from kafkalog.copies.copy_directory import (
     SOURCE_SEGMENTS,
@@ -231,22 +232,39 @@ def _plan(
                 key=lambda pair: pair[0],
                 default=(at - 1, true),
             )
-            if last < at:
-                following = [
-                    int(base)
-                    for replica in replicas
-                    for base in replica.rows["base_offset"]
-                    if at < base <= lost.last
-                ]
-                end = min(following, default=lost.last + 1) - 1
-                missing.append(OffsetRange(at, end))
-                at = end + 1
-                continue
-            taken.append(TakenRange(replica, at, last))
+            if last >= at:
+                taken.append(TakenRange(replica, at, last))
+            else:
+                last = _before_next_batch(replicas, at, lost.last)
+                missing.append(OffsetRange(at, last))
             at = last + 1
     if at < true.end:
         taken.append(TakenRange(true, at, true.end - 1))
     return taken, missing
+
+
+def _before_next_batch(replicas: Sequence[Replica], offset: int, most: int) -> int:
+    """Return the offset before the first batch after `offset`, at most `most`."""
+    following = [
+        int(base)
+        for replica in replicas
+        for base in replica.rows["base_offset"]
+        if offset < base <= most
+    ]
+    return min(following, default=most + 1) - 1
+
+
+def _same_batches(
+    a: BatchHeaders, b: BatchHeaders, places: npt.NDArray[np.intp], chosen: Bools
+) -> Bools:
+    """Return which of the `chosen` batches of `a` equal those of `b` at `places`.
+
+    The leader epochs are not compared.
+    """
+    same = chosen.copy()
+    for field in SAME_BATCH:
+        same[same] = a[field][same] == b[field][places[same]]
+    return same
 
 
 def _missing_text(missing: Sequence[OffsetRange]) -> str:
@@ -269,9 +287,7 @@ def _epoch_conflict(true: Replica, replicas: Sequence[Replica]) -> str:
     for replica in replicas:
         b = replica.rows
         places = np.searchsorted(b["last_offset"], a["last_offset"])
-        same = places < len(b)
-        for field in SAME_BATCH:
-            same[same] = a[field][same] == b[field][places[same]]
+        same = _same_batches(a, b, places, places < len(b))
         same[same] = a["leader_epoch"][same] != b["leader_epoch"][places[same]]
         if same.any():
             i = int(same.argmax())
@@ -305,9 +321,7 @@ def _unequal(a: BatchHeaders, b: BatchHeaders) -> Iterator[OffsetRange]:
     places = np.searchsorted(b["last_offset"], a["base_offset"])
     overlap = places < len(b)
     overlap[overlap] = b["base_offset"][places[overlap]] <= a["last_offset"][overlap]
-    same = overlap.copy()
-    for field in SAME_BATCH:
-        same[same] = a[field][same] == b[field][places[same]]
+    same = _same_batches(a, b, places, overlap)
     for part in runs_of(overlap & ~same):
         rows = a[part]
         yield OffsetRange(int(rows["base_offset"][0]), int(rows["last_offset"][-1]))

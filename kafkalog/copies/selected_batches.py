@@ -12,7 +12,7 @@ that the copy ends there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -70,6 +70,7 @@ from kafkalog.segment.file_records import (
     headers_always_suffice,
 )
 from kafkalog.segment.log_segment import LogSegment
+from kafkalog.storage.byte_source import ByteSource
 from kafkalog.storage.checkpoint_file import LOG_STARTS
 from kafkalog.storage.file_names import MAX_OFFSET
 from kafkalog.storage.location import Location
@@ -233,28 +234,38 @@ class SelectedBatches:
             for segment, source in opened:
                 if segment.base_offset >= extent.end:
                     return
-                start = 0
-                if reached > segment.base_offset:
-                    start = segment.position_for(source, reached)
-                records = segment.records(source, start, policy=self.policy)
-                done, least = start, segment.base_offset
-                if start:  # an earlier part of the segment was not read
-                    least = extent.first - 1
-                for step in records:
-                    if self.progress is not None:
-                        self.progress(records.end - done)
-                    done = records.end
-                    if isinstance(step, Skipped):
-                        self._skip(step.error, step.first_offset, step.last_offset)
-                        continue
-                    # Compaction may move batches to a later file meanwhile.
-                    rows = step.rows[step.rows["last_offset"] >= reached]
-                    for window in _contiguous(step, rows):
-                        copied = self._select(segment, window, least, extent)
-                        reached = least = int(window.rows["last_offset"][-1]) + 1
-                        if copied is not None:
-                            yield copied
-                self._check_tail(segment, records, extent)
+                reached = yield from self._of_segment(segment, source, reached, extent)
+
+    def _of_segment(
+        self, segment: LogSegment, source: ByteSource, reached: int, extent: LogExtent
+    ) -> Generator[CopiedBatches, None, int]:
+        """Yield the batches of a segment; return the offset after the last one read.
+
+        Batches below the offset `reached` were read before.
+        """
+        start, least = 0, segment.base_offset
+        if reached > segment.base_offset:
+            start = segment.position_for(source, reached)
+        if start:  # an earlier part of the segment is not read
+            least = extent.first - 1
+        records = segment.records(source, start, policy=self.policy)
+        done = start
+        for step in records:
+            if self.progress is not None:
+                self.progress(records.end - done)
+            done = records.end
+            if isinstance(step, Skipped):
+                self._skip(step.error, step.first_offset, step.last_offset)
+                continue
+            # Compaction may move batches to a later file meanwhile.
+            rows = step.rows[step.rows["last_offset"] >= reached]
+            for window in _contiguous(step, rows):
+                copied = self._select(segment, window, least, extent)
+                reached = least = int(window.rows["last_offset"][-1]) + 1
+                if copied is not None:
+                    yield copied
+        self._check_tail(segment, records, extent)
+        return reached
 
     def _check_tail(
         self, segment: LogSegment, records: FileRecords, extent: LogExtent
@@ -350,9 +361,7 @@ class SelectedBatches:
         error.located(segment.path)
         if not self.policy.skips:
             raise error
-        damaged = rows[rows["position"] <= error.position][-1]
-        base, last = int(damaged["base_offset"]), int(damaged["last_offset"])
-        self._skip(error, base if base >= 0 else None, last)
+        self.problems.append(ScanProblem.of_batch(error, rows))
 
     def _count(self, window: Window, chosen: Bools) -> int:
         """Return the number of records of some batches."""

@@ -1,8 +1,8 @@
 """The valid batches of a partition's directory or of a lone file, past all damage.
 
-Batches are valid whose CRC is valid, and whose offsets, which no CRC covers, fit to
-their segment and to the batches around them. After damage the next valid batch is
-searched for.
+A batch is valid if its CRC is, and if its offsets, which no CRC covers, agree with its
+segment and with the batches around it. After damage the next valid batch is searched
+for.
 """
 
 from __future__ import annotations

@@ -82,6 +82,13 @@ class ScanProblem(NamedTuple):
         """Return the problem for an error."""
         return cls(error.path, error.position, first, last, error.reason)
 
+    @classmethod
+    def of_batch(cls, error: LocatedError, rows: BatchHeaders) -> Self:
+        """Return the problem for an error in one of the batches `rows`, in order."""
+        damaged = rows[rows["position"] <= error.position][-1]
+        base, last = int(damaged["base_offset"]), int(damaged["last_offset"])
+        return cls.of(error, base if base >= 0 else None, last)
+
     def __str__(self) -> str:
         """Return one line: the reason, the place, and the offsets.
 
@@ -147,10 +154,7 @@ class SegmentStep(NamedTuple):
             error.located(self.path)
         if not policy.skips:
             raise error
-        rows = self.step.rows
-        damaged = rows[rows["position"] <= error.position][-1]
-        base, last = int(damaged["base_offset"]), int(damaged["last_offset"])
-        return ScanProblem.of(error, base if base >= 0 else None, last)
+        return ScanProblem.of_batch(error, self.step.rows)
 
 
 @dataclass(slots=True, kw_only=True)

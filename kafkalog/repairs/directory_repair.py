@@ -387,7 +387,7 @@ def _offsets_of(
 
 
 def _past_end(problems: Iterable[Problem], file: str) -> Offsets:
-    """Return the log ends that differ from the offsets in a checkpoint, by partition."""
+    """Return the log ends that differ from a checkpoint's offsets, by partition."""
     ends: Offsets = {}
     for problem in problems:
         key, end = problem.topic_partition, problem.offset

@@ -312,7 +312,7 @@ class _BrokerStart:
         try:
             with rehearse(path, offsets, settings.config, self._broker) as rehearsal:
                 self._describe(loaded, rehearsal, settings.config)
-                self._judge(loaded, rehearsal)
+                self._find_owner(loaded, rehearsal)
                 is_current = loaded.start.state in (
                     StartState.CLEAN,
                     StartState.RECOVER,
@@ -376,7 +376,7 @@ class _BrokerStart:
             bytes_needed=rehearsal.bytes_added + indexes,
         )
 
-    def _judge(self, loaded: _LoadedLog, rehearsal: LogRehearsal) -> None:
+    def _find_owner(self, loaded: _LoadedLog, rehearsal: LogRehearsal) -> None:
         """Set the state of a log that is a stray, or the target of a move."""
         log, name = rehearsal.log, loaded.name
         is_stray = self._owner.strays_or(None)
@@ -431,27 +431,7 @@ class _BrokerStart:
         for key, futures in self._by_key(StartState.FUTURE).items():
             logs = [log for log in current.get(key, []) if log.topic_id is not None]
             for future in futures:
-                here = [log for log in logs if log.found is future.found]
-                if future.accepted and here:
-                    taken = here[0].start.directory
-                    future.note(f"cannot be promoted: {taken} exists in its directory")
-                    future.found.failures.append(
-                        f"{future.start.directory} cannot be renamed: {taken} exists"
-                    )
-                elif future.accepted:
-                    future.note("promoted: becomes the current log of the partition")
-                    for log in logs:
-                        log.note(
-                            f"replaced by {future.start.directory}, and removed after "
-                            "file.delete.delay.ms",
-                            state=StartState.DELETED,
-                        )
-                elif logs:
-                    ends = logs[0].start.log_end_offset, future.start.log_end_offset
-                    behind = max(0, (ends[0] or 0) - (ends[1] or 0))
-                    future.note(f"kept: the move goes on, {behind} offsets behind")
-                else:
-                    future.note("kept: there is no current log to copy from")
+                _place_future(future, logs)
 
     def _take_offline(self) -> None:
         """Set the state of all logs in directories that fail."""
@@ -555,3 +535,28 @@ def _total_free(directories: Sequence[FoundDirectory]) -> int:
     """Return the bytes that are available on the file systems of directories."""
     free = {found.path.stat().st_dev: found.bytes_free for found in directories}
     return sum(free.values())
+
+
+def _place_future(future: _LoadedLog, logs: list[_LoadedLog]) -> None:
+    """Note what becomes of the target of a move; `logs` are the current ones."""
+    here = [log for log in logs if log.found is future.found]
+    if future.accepted and here:
+        taken = here[0].start.directory
+        future.note(f"cannot be promoted: {taken} exists in its directory")
+        future.found.failures.append(
+            f"{future.start.directory} cannot be renamed: {taken} exists"
+        )
+    elif future.accepted:
+        future.note("promoted: becomes the current log of the partition")
+        for log in logs:
+            log.note(
+                f"replaced by {future.start.directory}, and removed after "
+                "file.delete.delay.ms",
+                state=StartState.DELETED,
+            )
+    elif logs:
+        ends = logs[0].start.log_end_offset, future.start.log_end_offset
+        behind = max(0, (ends[0] or 0) - (ends[1] or 0))
+        future.note(f"kept: the move goes on, {behind} offsets behind")
+    else:
+        future.note("kept: there is no current log to copy from")
