@@ -78,8 +78,7 @@ def _read(
     needed = set(columns)
     if predicate is not None:
         needed.update(predicate.meta.root_names())
-        tree = json.loads(predicate.meta.serialize(format="json"))
-        scan = narrow(scan, condition_of(tree))
+        scan = narrow(scan, read_predicate(predicate))
     kept = tuple(name for name in scan.columns if name in needed)
     for batch in sized_batches(replace(scan, columns=kept), batch_size or BATCH_SIZE):
         frame = pl.DataFrame(batch)
@@ -88,21 +87,26 @@ def _read(
         yield frame.select(columns)
 
 
-def condition_of(tree: Any) -> BatchCondition:
+def read_predicate(predicate: pl.Expr) -> BatchCondition:
     """Return a condition that every record has for which a predicate is true.
 
-    `tree` is the predicate in JSON, as Polars serializes it.
-
     >>> import polars as pl
-    >>> predicate = pl.col("offset") > 4
-    >>> condition_of(json.loads(predicate.meta.serialize(format="json")))
+    >>> read_predicate(pl.col("offset") > 4)
     Comparison(column='offset', sign='>', value=4)
     """
+    try:
+        return _condition_of(json.loads(predicate.meta.serialize(format="json")))
+    except RecursionError:  # terms within terms, a thousand deep
+        return ANYTHING
+
+
+def _condition_of(tree: Any) -> BatchCondition:
+    """Return the condition of a predicate in JSON, as Polars serializes it."""
     match tree:
         case {"BinaryExpr": {"left": left, "op": "And" | "LogicalAnd", "right": right}}:
-            return every((condition_of(left), condition_of(right)))
+            return every((_condition_of(left), _condition_of(right)))
         case {"BinaryExpr": {"left": left, "op": "Or" | "LogicalOr", "right": right}}:
-            return either((condition_of(left), condition_of(right)))
+            return either((_condition_of(left), _condition_of(right)))
         case {"BinaryExpr": {"left": left, "op": sign, "right": right}}:
             return _comparison(SIGNS.get(sign), left, right)
         case {"Function": {"input": inputs, "function": {"Boolean": function}}}:
@@ -115,7 +119,7 @@ def condition_of(tree: Any) -> BatchCondition:
 def _of_function(function: Any, inputs: list[Any]) -> BatchCondition:
     match function, inputs:
         case "Not", [argument]:
-            return condition_of(argument).negated()
+            return _condition_of(argument).negated()
         case "IsNull", [{"Column": str(column)}]:
             return NullTest(column)
         case "IsNotNull", [{"Column": str(column)}]:

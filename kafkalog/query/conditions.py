@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,9 @@ Interval = tuple[int, int]
 """The least and greatest integer, both inclusive; the least is greater if empty."""
 
 ALL: Final[Interval] = (FIRST, LAST)
+
+MAX_DEPTH: Final = 100
+"""Maximum depth of a condition: a deeper one becomes `Anything`."""
 
 NEGATED: Final = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 """The operators of comparisons, and the one that is true where each is false."""
@@ -70,6 +73,10 @@ Ranges = Mapping[str, ValueRange]
 class BatchCondition(Protocol):
     """A condition on the values of a record."""
 
+    @property
+    def depth(self) -> int:
+        """The number of conjunctions and disjunctions one within another."""
+
     def may_match(self, ranges: Ranges) -> Mask:
         """Return where records within `ranges` may satisfy the condition."""
 
@@ -86,6 +93,8 @@ class BatchCondition(Protocol):
 @dataclass(frozen=True, slots=True)
 class Anything:
     """The condition that every record may satisfy."""
+
+    depth: ClassVar[int] = 0
 
     def may_match(self, ranges: Ranges) -> Mask:
         """Return True."""
@@ -113,6 +122,7 @@ class Comparison:
     5
     """
 
+    depth: ClassVar[int] = 0
     column: str
     sign: str
     value: Value
@@ -157,6 +167,7 @@ class Comparison:
 class NullTest:
     """The test whether a column is null, or with `inverted` whether it is not."""
 
+    depth: ClassVar[int] = 0
     column: str
     inverted: bool = False
 
@@ -181,6 +192,11 @@ class Every:
     """The conjunction of conditions."""
 
     parts: tuple[BatchCondition, ...]
+    depth: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Set the depth."""
+        object.__setattr__(self, "depth", _depth_of(self.parts))
 
     def may_match(self, ranges: Ranges) -> Mask:
         """Return where each part may match."""
@@ -207,6 +223,11 @@ class Either:
     """
 
     parts: tuple[BatchCondition, ...]
+    depth: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Set the depth."""
+        object.__setattr__(self, "depth", _depth_of(self.parts))
 
     def may_match(self, ranges: Ranges) -> Mask:
         """Return where one of the parts may match."""
@@ -224,6 +245,10 @@ class Either:
         if not filled:
             return LAST, FIRST
         return min(low for low, _ in filled), max(high for _, high in filled)
+
+
+def _depth_of(parts: tuple[BatchCondition, ...]) -> int:
+    return 1 + max((part.depth for part in parts), default=0)
 
 
 _OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
@@ -279,7 +304,8 @@ def _joined(
     flat = list[BatchCondition]()
     for part in parts:
         flat += part.parts if isinstance(part, kind) else (part,)
-    return flat[0] if len(flat) == 1 else kind(tuple(flat))
+    joined = flat[0] if len(flat) == 1 else kind(tuple(flat))
+    return joined if joined.depth <= MAX_DEPTH else ANYTHING
 
 
 NOTHING: Final = Either(())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 
 import numpy as np
@@ -16,10 +15,11 @@ from hypothesis import strategies as st
 import kafkalog
 from kafkalog.decoding.read_policy import FIRST, LAST
 from kafkalog.export.filter_terms import read_filter
-from kafkalog.export.polars_source import condition_of
+from kafkalog.export.polars_source import read_predicate
 from kafkalog.query.conditions import (
     ALL,
     ANYTHING,
+    MAX_DEPTH,
     NOTHING,
     Comparison,
     Either,
@@ -84,8 +84,7 @@ ABOVE = Comparison("offset", ">", 4)
 def test_an_expression_states_a_condition(arrow, polars, condition):
     assert read_filter(arrow).condition == condition
     if polars is not None:
-        tree = json.loads(polars.meta.serialize(format="json"))
-        assert condition_of(tree) == condition
+        assert read_predicate(polars) == condition
 
 
 LONG, P_LONG = pc.field("value") == b"x", pl.col("value") == b"x"
@@ -111,8 +110,18 @@ def test_the_opposite_of_a_conjunction_depends_on_its_unknown_parts(
 ):
     assert read_filter(arrow).condition == condition
     if polars is not None:
-        tree = json.loads(polars.meta.serialize(format="json"))
-        assert condition_of(tree) == condition
+        assert read_predicate(polars) == condition
+
+
+def test_a_condition_has_a_limited_depth_and_terms_of_one_kind_are_not_deep():
+    deep, p_deep, long = OFFSET > 4, P_OFFSET > 4, OFFSET > 4
+    for number in range(1000):
+        deep = (deep & (OFFSET > 5)) | (number == OFFSET)
+        p_deep = (p_deep & (P_OFFSET > 5)) | (number == P_OFFSET)
+        long = long | (number == OFFSET)
+    assert read_filter(deep).condition.depth <= MAX_DEPTH
+    assert read_predicate(p_deep).depth <= MAX_DEPTH
+    assert read_filter(long).condition.depth == 1
 
 
 @pytest.mark.parametrize("skip_nulls", [False, True])

@@ -148,6 +148,21 @@ def test_a_dataset_has_no_limit_since_each_fragment_would_have_it():
         kafkalog.dataset(golden_data.logs("k431-clean"), limit=3)
 
 
+def test_a_filter_of_hundreds_of_terms_within_each_other_is_evaluated():
+    builder = kafkalog.RecordBatchBuilder()
+    for _ in range(400):
+        builder.append(None, b"", timestamp=1)
+    data = kafkalog.dataset(builder.build())
+    arrow, polars = pc.field("magic") > 1, pl.col("magic") > 1
+    for number in range(300):
+        arrow = (arrow & (pc.field("offset") != number)) | (pc.field("magic") < 0)
+        polars = (polars & (pl.col("offset") != number)) | (pl.col("magic") < 0)
+    found = data.to_table(["offset"], filter=arrow)
+    assert found["offset"].to_pylist() == list(range(300, 400))
+    lazy = data.request.lazy().filter(polars).select("offset").collect()
+    assert lazy["offset"].to_list() == list(range(300, 400))
+
+
 def test_a_lazy_scan_reads_the_first_rows_and_then_filters_them():
     data, whole = golden("k431-clean", "read_uncommitted")
     last = pl.col("offset") == pl.col("offset").max()
