@@ -26,6 +26,7 @@ from kafkalog.query.conditions import (
     NOTHING,
     BatchCondition,
     Comparison,
+    Membership,
     NullTest,
     Value,
     either,
@@ -182,10 +183,12 @@ def _result(call: Call) -> BatchCondition:
 
 def one_of(column: str, values: pa.Array) -> BatchCondition:
     """Return the condition that a column has one of `values`."""
-    found = [compare(column, "==", value) for value in values]
-    if values.null_count:
-        found.append(NullTest(column))
-    return either(found)
+    found = [compare(column, "==", value) for value in values.drop_null()]
+    listed = [each.value for each in found if isinstance(each, Comparison)]
+    if len(listed) < len(found):
+        return ANYTHING
+    is_listed = Membership.of(column, listed)
+    return either((is_listed, NullTest(column))) if values.null_count else is_listed
 
 
 def _comparison(sign: str, left: Node, right: Node) -> BatchCondition:

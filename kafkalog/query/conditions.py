@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias
 
@@ -161,6 +161,56 @@ class Comparison:
             case ">" | ">=":
                 return value + (self.sign == ">"), LAST
         return ALL
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Membership:
+    """The test whether a column has one of some values, or with `inverted` none.
+
+    The values are sorted and distinct. The values between which a partition, segment or
+    batch lies are found by binary search, so that there may be a million.
+
+    >>> either = Membership.of("offset", [9, 4])
+    >>> either.may_match({"offset": ValueRange([3, 5], [4, 8])})
+    array([ True, False])
+    """
+
+    depth: ClassVar[int] = 0
+    column: str
+    values: npt.NDArray[Any]
+    inverted: bool = False
+
+    @classmethod
+    def of(cls, column: str, values: Iterable[Value]) -> Membership:
+        """Return the test for values of one type."""
+        # An integer that does not fit is no value of a column.
+        listed = [v for v in values if isinstance(v, str) or FIRST <= v <= LAST]
+        is_text = bool(listed) and isinstance(listed[0], str)
+        return cls(column, np.unique(np.array(listed, object if is_text else np.int64)))
+
+    def may_match(self, ranges: Ranges) -> Mask:
+        """Return where a value of the column's range may be one, or another."""
+        if self.column not in ranges:
+            return np.True_
+        least, greatest, nulls = ranges[self.column]
+        first = np.searchsorted(self.values, least, "left")
+        end = np.searchsorted(self.values, greatest, "right")
+        if self.inverted:
+            return _mask((least != greatest) | (first == end) | nulls)
+        return _mask(first < end)
+
+    def negated(self) -> Membership:
+        """Return the opposite test, which may match null."""
+        return replace(self, inverted=not self.inverted)
+
+    def interval(self, column: str) -> Interval:
+        """Return the least and the greatest value."""
+        is_text = self.values.dtype == object
+        if column != self.column or self.inverted or is_text:
+            return ALL
+        if not len(self.values):
+            return LAST, FIRST
+        return int(self.values[0]), int(self.values[-1])
 
 
 @dataclass(frozen=True, slots=True)

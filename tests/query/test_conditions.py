@@ -49,11 +49,6 @@ ABOVE = Comparison("offset", ">", 4)
         (~(OFFSET <= 4), ~(P_OFFSET <= 4), ABOVE),
         (TOPIC == "a", P_TOPIC == "a", Comparison("topic", "==", "a")),
         (
-            TOPIC.isin(["a", "b"]),
-            P_TOPIC.is_in(["a", "b"]),
-            Either((Comparison("topic", "==", "a"), Comparison("topic", "==", "b"))),
-        ),
-        (
             (OFFSET > 4) & (OFFSET <= 9),
             P_OFFSET.is_between(4, 9, closed="right"),
             Every((ABOVE, Comparison("offset", "<=", 9))),
@@ -122,6 +117,33 @@ def test_a_condition_has_a_limited_depth_and_terms_of_one_kind_are_not_deep():
     assert read_filter(deep).condition.depth <= MAX_DEPTH
     assert read_predicate(p_deep).depth <= MAX_DEPTH
     assert read_filter(long).condition.depth == 1
+
+
+INTEGERS = st.integers(-3, 9) | st.sampled_from([FIRST, LAST])
+LISTS = st.lists(INTEGERS, max_size=5) | st.lists(
+    st.sampled_from(["", "a", "a\0", "b"])
+)
+
+
+@given(LISTS, st.data(), st.booleans())
+def test_a_list_of_values_matches_where_one_of_them_does(values, data, is_opposite):
+    is_text = bool(values) and isinstance(values[0], str)
+    kind = st.sampled_from(["", "a", "a\0", "ab", "c"]) if is_text else INTEGERS
+    column, name = (TOPIC, "topic") if is_text else (OFFSET, "offset")
+    least, greatest, nulls = data.draw(kind), data.draw(kind), data.draw(st.booleans())
+    ranges = {name: ValueRange(least, greatest, nulls)}
+    term, each = column.isin(values), [Comparison(name, "==", v) for v in values]
+    if least > greatest and values:
+        assert not read_filter(term).condition.may_match(ranges)
+        return
+    expected = Either(tuple(each)).negated() if is_opposite else Either(tuple(each))
+    found = read_filter(~term if is_opposite else term).condition
+    assert found.may_match(ranges) == expected.may_match(ranges)
+    polars = pl.col(name).is_in(values)
+    found = read_predicate(~polars if is_opposite else polars)
+    assert found.may_match(ranges) == expected.may_match(ranges)
+    if not is_text:
+        assert found.interval("offset") == expected.interval("offset")
 
 
 @pytest.mark.parametrize("skip_nulls", [False, True])
