@@ -16,6 +16,7 @@ reader sees a whole export or none. Memory is bounded by a row group.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -285,6 +286,7 @@ class _FileExport:
         self._scan = replace(scan, columns=read, problems=[])
         self._writer: Writer | None = None
         self._temporary: list[Path] = []
+        self._parts = Counter[Path]()
         self.result = ExportResult()
 
     def run(self) -> None:
@@ -310,7 +312,8 @@ class _FileExport:
 
     def _path_for(self, topic: str, partition: int) -> Path:
         folder = self._out / f"topic={topic or NO_TOPIC}" / f"partition={partition}"
-        number = sum(path.parent == folder for path in self.result.files)
+        number = self._parts[folder]
+        self._parts[folder] += 1
         return folder / f"part-{number:05d}.{self._form}"
 
     def _begin(self, path: Path) -> None:
