@@ -26,6 +26,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from kafkalog.decoding.read_policy import Bounds
 from kafkalog.errors import (
     CommitConflictError,
@@ -65,6 +67,11 @@ LAST_LEADER_EPOCH: Final = "/last-leader-epoch"
 TOPIC_ID: Final = "/topic-id"
 DATE: Final = "date"
 LOG_FOLDER: Final = "_delta_log"
+STACK: Final = "\n   0: "
+"""Where errors of Delta's library have the stack of its own code."""
+US_PER_MS: Final = 1000
+MAX_MS: Final = (2**63 - 1) // US_PER_MS
+"""The greatest timestamp that microseconds can hold; the least is its negative."""
 
 
 @dataclass(slots=True)
@@ -163,7 +170,8 @@ def errors_of_delta(out: Path) -> Iterator[None]:
             f"another run has changed the table: {out}: {error}"
         ) from error
     except delta.DeltaError as error:
-        raise KafkaLogError(f"{' '.join(str(error).split())}: {out}") from error
+        reason, _, _ = str(error).partition(STACK)
+        raise KafkaLogError(f"{' '.join(reason.split())}: {out}") from error
 
 
 def append_new(
@@ -217,6 +225,9 @@ def append_new(
         stay, and are complete.
     ConfigError
         If the table has other columns, or the scan cannot be continued.
+    InvalidRecordError
+        If a timestamp is outside of the range of Delta's microseconds. Commits made
+        before stay.
     MissingDependencyError
         If deltalake is not installed.
 
@@ -293,6 +304,8 @@ class _DeltaAppend:
             if last is not None and last is not continued:
                 last.next_offset = last.end
             last = continued
+            if "timestamp" in self._columns:
+                self._check_timestamps(continued.name, rows)
             self._buffered.append(rows)
             self._buffered_bytes += rows.nbytes
             continued.has_rows = True
@@ -462,11 +475,21 @@ class _DeltaAppend:
         rows = read.select(self._columns)
         if self._by_date:
             rows = rows.append_column(DATE, dates(read["timestamp"]))
-        try:
-            return rows.cast(self._schema)
-        except pa.ArrowInvalid as error:
-            reason = f"timestamp outside of Delta's range of microseconds: {error}"
-            raise InvalidRecordError(reason) from None
+        return rows.cast(self._schema)
+
+    def _check_timestamps(self, name: str, rows: pa.RecordBatch) -> None:
+        """Raise `InvalidRecordError` for a timestamp that Delta cannot hold."""
+        column = rows.column("timestamp").cast(pa.int64())
+        times = column.fill_null(0).to_numpy()
+        for i in np.flatnonzero((times > MAX_MS) | (times < -MAX_MS))[:1].tolist():
+            error = InvalidRecordError(
+                f"timestamp {times[i]} of {name} at offset {rows['offset'][i]}, "
+                f"expected {-MAX_MS} to {MAX_MS}, which Delta's microseconds can hold"
+            )
+            error.add_note(
+                "Parquet files, or --columns without timestamp, can have it."
+            )
+            raise error
 
 
 class _ReversibleAppend(_DeltaAppend):

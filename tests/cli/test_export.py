@@ -263,6 +263,7 @@ sys.exit(main(["export", path, {str(tmp_path / "a.parquet")!r}]))
         ("x.parquet.gz", [], ".gz, and files are not compressed as a whole"),
         ("x.jsonl.zst", [], ".arrow"),
         ("x.parquet.gz", ["--to", "parquet"], "OUT ends with .gz"),
+        ("x.csv", ["--to", "delta"], ".csv, expected the directory of a table"),
         ("x.csv", ["--to", "jsonl"], "OUT ends with .csv, but --to is jsonl"),
     ],
 )
@@ -272,6 +273,15 @@ def test_an_unknown_or_contradicting_extension_is_rejected(
     ran = call("export", LEDGER, tmp_path / name, *options)
     assert ran.exit_code == 2
     assert message in " ".join(ran.output.split())
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("options", [[], ["--to", "csv"], ["--to", "delta"]])
+def test_an_export_to_standard_output_is_rejected(tmp_path, monkeypatch, options):
+    monkeypatch.chdir(tmp_path)
+    ran = call("export", LEDGER, "-", *options)
+    assert ran.exit_code == 2
+    assert "kafkalog cat" in ran.output
     assert not list(tmp_path.iterdir())
 
 

@@ -180,11 +180,17 @@ def _append(
         exits.print_error(loss)
     exits.report_problems(done.problems)
     if done.losses:
-        raise exits.Damaged(f"partitions that do not continue the table: {len(done.losses)}")
+        count = len(done.losses)
+        raise exits.Damaged(f"partitions that do not continue the table: {count}")
 
 
 def _form_of(out: Path, form: str | None) -> str:
     """Return the format of OUT. Raise `click.UsageError` for a wrong extension."""
+    if str(out) == "-":
+        raise click.UsageError(
+            "OUT is -, expected a file or a directory: kafkalog cat writes records to "
+            "standard output"
+        )
     extension = out.suffix[1:].lower()
     if not extension or out.is_dir():
         return form or "parquet"
@@ -193,6 +199,9 @@ def _form_of(out: Path, form: str | None) -> str:
         reason = f"OUT ends with .{extension}, and files are not compressed as a whole"
         raise click.UsageError(f"{reason}: expected one of {known}")
     if extension in FORMATS:
+        if form == DELTA:
+            reason = f"OUT ends with .{extension}, expected the directory of a table"
+            raise click.UsageError(f"{reason} with --to delta")
         if form not in (None, extension):
             reason = f"OUT ends with .{extension}, but --to is {form}"
             raise click.UsageError(f"{reason}: expected .{form}")
