@@ -146,6 +146,8 @@ def describe(error: BaseException) -> str:
     """Return an error's message as one line."""
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{error.strerror}: {os.fsdecode(error.filename)}"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
     return str(error) or "interrupted"
 
 

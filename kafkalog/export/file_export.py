@@ -16,9 +16,10 @@ reader sees a whole export or none. Memory is bounded by a row group.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
@@ -142,6 +143,18 @@ class ExportResult:
     files: list[Path] = field(default_factory=list)
     records: int = 0
     problems: list[Any] = field(default_factory=list)
+
+
+@contextmanager
+def _errors_of(path: Path) -> Iterator[None]:
+    """Name the file in errors of writing it; those of pyarrow do not."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        reason = os.strerror(error.errno)
+        raise OSError(error.errno, reason, str(path)) from error
 
 
 def is_one_file(out: Path) -> bool:
@@ -301,7 +314,8 @@ class _FileExport:
                     self._begin(self._path_for(*here))
                     place = here
             if self._writer is not None:
-                self._writer.write(records)
+                with _errors_of(self.result.files[-1]):
+                    self._writer.write(records)
             self.result.records += len(records)
 
     def _chunks(self) -> Iterator[Records]:
@@ -335,7 +349,8 @@ class _FileExport:
     def _finish(self) -> None:
         writer, self._writer = self._writer, None
         if writer is not None:
-            writer.close()
+            with _errors_of(self.result.files[-1]):
+                writer.close()
 
     def rename_all(self) -> None:
         """Rename all files to their names, and remove files of an earlier export."""
@@ -396,7 +411,8 @@ class _ReversibleExport(_FileExport):
                 place = topic, partition
                 self._begin(self._path_for(*place))
             if isinstance(self._writer, TableWriter):
-                self._writer.write_rows(rows)
+                with _errors_of(self.result.files[-1]):
+                    self._writer.write_rows(rows)
             self.result.records += len(rows) - rows["offset"].null_count
         self.result.problems = self._scan.problems
 

@@ -216,6 +216,26 @@ def test_an_export_that_fails_leaves_nothing(tmp_path, monkeypatch, whole):
     assert list(tmp_path.rglob("*")) == []
 
 
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet", "arrow"])
+def test_a_full_disk_is_reported_with_the_file_and_nothing_is_left(tmp_path, form):
+    run = (
+        "import resource, sys\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200))\n"
+        "from kafkalog.cli.main import main\n"
+        "sys.exit(main())"
+    )
+    out = tmp_path / f"a.{form}"
+    ran = subprocess.run(
+        [sys.executable, "-c", run, "export", str(LEDGER), str(out)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 3
+    assert ran.stderr == f"kafkalog: File too large: {out}\n"
+    assert not list(tmp_path.iterdir())
+
+
 def test_an_export_without_columns_is_rejected(tmp_path):
     ran = call("export", ORDERS, tmp_path / "out", "--columns", "topic")
     assert ran.exit_code == Exit.USAGE
