@@ -27,6 +27,7 @@ from typing import Any, Final, NamedTuple
 from kafkalog import _speedups
 from kafkalog.decoding.record_batch import RecordBatch
 from kafkalog.errors import (
+    CorruptRecordError,
     KafkaLogError,
     LogArgumentError,
     RecordBatchTooLargeError,
@@ -265,7 +266,11 @@ def write_run(
     if log.planned_end is not None and log.planned_end[0] is log.end:
         segment_end = log.planned_end[1]
     elif log.segments.active.has_indexes_to(log.end.offset):
-        segment_end = rolling.segment_end(log)
+        try:
+            segment_end = rolling.segment_end(log)
+        except CorruptRecordError:
+            # The general step raises it after the errors of the append itself.
+            return first
     else:
         return first
     log.leader_epochs.flush()
