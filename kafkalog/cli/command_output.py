@@ -11,7 +11,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from kafkalog.cli import exits, terminal
 from kafkalog.cli.text_table import SAMPLE_ROWS, Table, TableColumn, lines_of
@@ -114,9 +114,9 @@ class RecordPrinter:
     """A printer of record chunks: one table, list or stream.
 
     `spellings` are those of `text_lines` for keys and values. With `decode`, records of
-    internal topics are printed decoded. Rows of a table are
-    kept until there are enough to determine the column widths; `flush` prints the rows
-    kept. Leaving the context ends the list of ``json``.
+    internal topics are printed decoded. Rows of a table are kept until there are enough
+    to determine the column widths; `flush` prints the rows kept. Leaving the context
+    ends the list of ``json``.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class RecordPrinter:
         self._coloured = terminal.is_coloured(no_color=no_color)
         self._table: Table | None = None
         self._rows: list[tuple[str, ...]] = []
-        self._before = "["
+        self._list = JsonList()
         if form == "csv":
             emit_csv(f"{text_lines.csv_header(columns)}\n")
 
@@ -147,7 +147,7 @@ class RecordPrinter:
         if self._form == "table" and self._table is None:
             self._print_rows()
         elif self._form == "json":
-            emit("]\n" if self._before == BETWEEN else "[]\n")
+            self._list.end()
 
     def show(self, records: Records, most: int = sys.maxsize) -> int:
         """Print the first `most` records of a chunk; return how many were printed."""
@@ -174,8 +174,7 @@ class RecordPrinter:
         elif self._form == "jsonl":
             emit_json("\n".join(lines) + "\n")
         else:
-            emit_json(self._before + BETWEEN.join(lines))
-            self._before = BETWEEN
+            self._list.add(lines)
         return len(lines)
 
     def flush(self) -> None:
@@ -256,7 +255,20 @@ def _print_csv(blocks: Iterable[list[str]]) -> None:
         emit_csv("\n".join(lines) + "\n")
 
 
-BETWEEN: Final = ",\n"
+class JsonList:
+    """A JSON list on standard output, with each element on a line."""
+
+    def __init__(self) -> None:
+        self._before = "["
+
+    def add(self, texts: Iterable[str]) -> None:
+        """Print one or more elements, which are JSON already."""
+        emit_json(self._before + ",\n".join(texts))
+        self._before = ",\n"
+
+    def end(self) -> None:
+        """Print the end of the list, which may be empty."""
+        emit("[]\n" if self._before == "[" else "]\n")
 
 
 def _print_json(blocks: Iterable[list[str]], form: str) -> None:
@@ -265,13 +277,12 @@ def _print_json(blocks: Iterable[list[str]], form: str) -> None:
         for lines in blocks:
             emit_json("\n".join(lines) + "\n")
         return
-    before = "["
+    elements = JsonList()
     try:
         for lines in blocks:
-            emit_json(before + BETWEEN.join(lines))
-            before = BETWEEN
+            elements.add(lines)
     finally:
-        emit("]\n" if before == BETWEEN else "[]\n")
+        elements.end()
 
 
 def print_object(value: Row) -> None:

@@ -28,7 +28,7 @@ class RowPrinter(AbstractContextManager["RowPrinter"]):
     def __init__(self, form: str, columns: Sequence[str] = ()) -> None:
         self._form, self._columns = form, columns
         self._known = frozenset(columns)
-        self._before = "["
+        self._list = command_output.JsonList()
         self._kept: list[list[str]] = []
         self._table: Table | None = None
 
@@ -38,8 +38,7 @@ class RowPrinter(AbstractContextManager["RowPrinter"]):
             case "jsonl":
                 command_output.emit_json(f"{_json(row)}\n")
             case "json":
-                command_output.emit_json(f"{self._before}{_json(row)}")
-                self._before = command_output.BETWEEN
+                self._list.add([_json(row)])
             case "csv":
                 self._emit_csv(self._csv_cells(row))
             case "table":
@@ -56,7 +55,7 @@ class RowPrinter(AbstractContextManager["RowPrinter"]):
     def __exit__(self, *_: object) -> None:
         """Print the end of a list, or a table shorter than its sample."""
         if self._form == "json":
-            command_output.emit("[]\n" if self._before == "[" else "]\n")
+            self._list.end()
         elif self._form == "table":
             self._begin_table()
 

@@ -29,8 +29,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.decoding.batch_decoder import find_records
-from kafkalog.decoding.decoded_columns import ColumnBuffers, ColumnWorkspace
+from kafkalog.decoding.batch_decoder import DecodedRecords, find_records
+from kafkalog.decoding.decoded_columns import (
+    ColumnBuffers,
+    ColumnWorkspace,
+    DecodedColumns,
+)
 from kafkalog.decoding.decompression import Payloads, decompress_batches
 from kafkalog.decoding.large_batches import split_large_batches
 from kafkalog.decoding.read_policy import Bounds, ReadPolicy
@@ -287,30 +291,38 @@ class BatchReader:
         # Without the flag, records of magic 2 are decoded with their own timestamps.
         decoded["attributes"][decoded["magic"] == 2] &= ~LOG_APPEND_TIME_FLAG
         seen: tuple[int, int] = (-1, 0)  # a batch's position, and its records so far
+        for result in self._decode(replace(step, rows=decoded)):
+            if isinstance(result, LocatedError):
+                self._skip(segment, step, result)
+                continue
+            part, run = result
+            position, count = run.rows[["position", "count"]][-1].tolist()
+            is_continued = position == seen[0]
+            records = int(run.counts[-1]) + seen[1] * is_continued
+            seen = position, records
+            rows = self._table(segment, step, part, run, is_continued)
+            is_whole = records >= count  # the count of a wrapper is -1
+            if is_whole:
+                self._next_offset = int(run.rows["last_offset"][-1]) + 1
+            yield self._chunk(rows, is_whole=is_whole)
+
+    def _decode(
+        self, step: Step
+    ) -> Iterator[tuple[Payloads, DecodedRecords[DecodedColumns]] | LocatedError]:
+        """Yield decompressed batches with their records, or errors, in order."""
         limit = self.policy.max_batch_bytes
         for payloads in decompress_batches(
-            step.data, step.origin, decoded, limit, self._workspace
+            step.data, step.origin, step.rows, limit, self._workspace
         ):
             if isinstance(payloads, LocatedError):
-                self._skip(segment, step, payloads)
+                yield payloads
                 continue
             for part in split_large_batches(payloads):
                 if isinstance(part, LocatedError):
-                    self._skip(segment, step, part)
+                    yield part
                     continue
                 for run in find_records(part, Bounds(), self._workspace):
-                    if isinstance(run, LocatedError):
-                        self._skip(segment, step, run)
-                        continue
-                    position, count = run.rows[["position", "count"]][-1].tolist()
-                    is_continued = position == seen[0]
-                    records = int(run.counts[-1]) + seen[1] * is_continued
-                    seen = position, records
-                    rows = self._table(segment, step, part, run, is_continued)
-                    is_whole = records >= count  # the count of a wrapper is -1
-                    if is_whole:
-                        self._next_offset = int(run.rows["last_offset"][-1]) + 1
-                    yield self._chunk(rows, is_whole=is_whole)
+                    yield run if isinstance(run, LocatedError) else (part, run)
 
     def _skip(self, segment: LogSegment, step: Step, error: LocatedError) -> None:
         place = SegmentStep(step, segment.name, segment.path, self.bounds, 0)
@@ -321,7 +333,7 @@ class BatchReader:
         segment: LogSegment,
         step: Step,
         payloads: Payloads,
-        run: Any,
+        run: DecodedRecords[DecodedColumns],
         is_continued: bool,
     ) -> pa.RecordBatch:
         """Return the rows of decoded records."""
@@ -385,7 +397,11 @@ class BatchReader:
         return [found[name] for name in BATCH_COLUMNS]
 
     def _unlike(
-        self, table: pa.RecordBatch, payloads: Payloads, run: Any, headers: BatchHeaders
+        self,
+        table: pa.RecordBatch,
+        payloads: Payloads,
+        run: DecodedRecords[DecodedColumns],
+        headers: BatchHeaders,
     ) -> npt.NDArray[np.bool_]:
         """Return which batches need their bytes, as their records do not give them."""
         unlike = (headers["magic"] < 2) | np.bool_(self.keep_batches)

@@ -434,6 +434,28 @@ class _DecodedBatches:
         return rows
 
 
+@dataclass(slots=True)
+class _BatchParts:
+    """The parts of large batches, which are decoded one after another."""
+
+    position: int = -1
+    """That of the batch whose parts are decoded."""
+    records: int = 0
+    """Its records so far."""
+
+    def add(self, part: np.void, whole: np.void) -> tuple[bool, int]:
+        """Return whether a part is its batch's first, and its part of the bytes.
+
+        The bytes of the batch are divided by the number of records.
+        """
+        position, count = int(part["position"]), int(whole["count"])
+        is_first = position != self.position
+        before = 0 if is_first else self.records
+        self.position, self.records = position, before + int(part["count"])
+        size = int(whole["size_in_bytes"])
+        return is_first, size * self.records // count - size * before // count
+
+
 def _decoded(
     step: SegmentStep, policy: ReadPolicy, workspace: Workspace, scan: Scan
 ) -> Iterator[_DecodedBatches]:
@@ -441,7 +463,7 @@ def _decoded(
 
     A result is valid until the next is taken.
     """
-    position, passed = -1, 0  # the batch that may continue, and its records so far
+    parts = _BatchParts()
     for views in decode(
         step.step.data,
         step.step.origin,
@@ -468,14 +490,10 @@ def _decoded(
         uncompressed[single] = stored[single]
         counted = np.ones(len(rows), np.int64)
         if len(rows) == 1 and rows["count"][0] < whole["count"][0]:
-            if rows["position"][0] == position:
+            is_first, stored[0] = parts.add(rows[0], whole[0])
+            if not is_first:
                 counted[0] = 0
                 uncompressed[0] -= RECORD_BATCH_OVERHEAD
-            else:
-                position, passed = int(rows["position"][0]), 0
-            ends = passed + np.array([0, rows["count"][0]], np.int64)
-            stored[:] = np.diff(stored[0] * ends // int(whole["count"][0]))
-            passed = int(ends[1])
         yield _DecodedBatches(
             views=views,
             rows=rows,

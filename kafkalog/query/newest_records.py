@@ -128,12 +128,12 @@ def newest_records(
     found: dict[int, NewestRecords] = {}
     for part in partitions_of(scan, topic):
         newest = NewestRecords(part)
-        whole = replace(
+        with_markers = replace(
             part,
             columns=NEEDED,
             policy=replace(part.policy, control_records=True),
         )
-        for records in whole.chunks(reuse=True):
+        for records in with_markers.chunks(reuse=True):
             newest.add(records, types)
         other = found.get(newest.partition)
         if other is None or other.end < newest.end:
@@ -190,11 +190,9 @@ def locate_record(error: LocatedError, scan: Scan, offset: int) -> LocatedError:
         columns=("segment", "position"),
     )
     error.reason = f"{error.reason} (record at offset {offset})"
-    for records in one.chunks():
-        if len(records):
-            file = records.segments[int(records.segment[0])]
-            error.position = int(records.position[0])
-            directory = source.directory
-            path = source.file if directory is None else directory / file
-            return error.located(path)
-    return error.located(source.directory)
+    directory, found = source.directory, next(one.chunks(), None)
+    if found is None:
+        return error.located(directory)
+    error.position = int(found.position[0])
+    name = found.segments[int(found.segment[0])]
+    return error.located(source.file if directory is None else directory / name)
