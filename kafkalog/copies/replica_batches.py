@@ -34,7 +34,7 @@ Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(slots=True)
-class Replica:
+class ReplicaBatches:
     """One replica of a partition: the headers of its valid batches, and what it lacks.
 
     `rows` have the first offset of each batch as `base_offset`, that of wrapper
@@ -57,7 +57,7 @@ class Replica:
     epochs: list[EpochEntry] = field(default_factory=list)
 
     @classmethod
-    def read(cls, directory: Path, name: Name) -> Replica:
+    def read(cls, directory: Path, name: Name) -> ReplicaBatches:
         """Return the replica in a partition's directory, all of which is read."""
         batches = ValidBatches.of(directory, name)
         known = batches.known
@@ -154,7 +154,7 @@ class Replica:
             return epoch
         return epoch if after and epoch == rows["leader_epoch"][after - 1] else None
 
-    def shares(self, other: Replica) -> Bools:
+    def shares(self, other: ReplicaBatches) -> Bools:
         """Return which batches of `other` are of the history of this replica."""
         common = np.intersect1d(_places(self.rows), _places(other.rows))
         anchor = int(common["last_offset"].max(initial=-1)) if len(common) else -1

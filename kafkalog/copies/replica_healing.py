@@ -31,7 +31,7 @@ from kafkalog.copies.copy_directory import (
 from kafkalog.copies.epoch_repair import set_epoch
 from kafkalog.copies.heal_report import HealedPartition, HealReport
 from kafkalog.copies.offset_coverage import OffsetRange
-from kafkalog.copies.replica_batches import Bools, Replica, runs_of
+from kafkalog.copies.replica_batches import Bools, ReplicaBatches, runs_of
 from kafkalog.errors import (
     CorruptRecordError,
     LogArgumentError,
@@ -56,7 +56,7 @@ SAME_BATCH: Final = ("base_offset", "last_offset", "size_in_bytes", "crc")
 class TakenRange(NamedTuple):
     """Offsets that are taken from one replica."""
 
-    replica: Replica
+    replica: ReplicaBatches
     first: int
     last: int
 
@@ -166,7 +166,7 @@ def _heal(
     name: Name, directories: Sequence[Path], copy: CopyDirectory
 ) -> HealedPartition:
     """Heal one partition; write it unless a partition before it was refused."""
-    replicas = [Replica.read(directory, name) for directory in directories]
+    replicas = [ReplicaBatches.read(directory, name) for directory in directories]
     true = max(replicas, key=_precedence)  # the first of equal ones
     shared = [true.shares(replica) for replica in replicas]
     unreadable = sum(replica.bytes_unreadable for replica in replicas)
@@ -200,7 +200,7 @@ def _heal(
     )
 
 
-def _precedence(replica: Replica) -> tuple[int, int, bool, int, int]:
+def _precedence(replica: ReplicaBatches) -> tuple[int, int, bool, int, int]:
     """Return the order in which replicas define the true history, the greatest first.
 
     Of equal ones, it is the one that knows more of it.
@@ -212,7 +212,7 @@ def _precedence(replica: Replica) -> tuple[int, int, bool, int, int]:
 
 
 def _plan(
-    true: Replica, replicas: Sequence[Replica], shared: Sequence[Bools]
+    true: ReplicaBatches, replicas: Sequence[ReplicaBatches], shared: Sequence[Bools]
 ) -> tuple[list[TakenRange], list[OffsetRange]]:
     """Return which offsets to take from which replica, and which none of them has."""
     taken: list[TakenRange] = []
@@ -243,7 +243,9 @@ def _plan(
     return taken, missing
 
 
-def _before_next_batch(replicas: Sequence[Replica], offset: int, most: int) -> int:
+def _before_next_batch(
+    replicas: Sequence[ReplicaBatches], offset: int, most: int
+) -> int:
     """Return the offset before the first batch after `offset`, at most `most`."""
     following = [
         int(base)
@@ -275,7 +277,7 @@ def _missing_text(missing: Sequence[OffsetRange]) -> str:
     return f"no replica has a valid batch of the true history for offsets {texts}"
 
 
-def _epoch_conflict(true: Replica, replicas: Sequence[Replica]) -> str:
+def _epoch_conflict(true: ReplicaBatches, replicas: Sequence[ReplicaBatches]) -> str:
     """Return where another replica has a batch in another leader epoch, or nothing.
 
     The epoch checkpoint of the true replica, if no batch contradicts it, decides which
@@ -300,7 +302,7 @@ def _epoch_conflict(true: Replica, replicas: Sequence[Replica]) -> str:
     return ""
 
 
-def _conflict(replicas: Sequence[Replica], shared: Sequence[Bools]) -> str:
+def _conflict(replicas: Sequence[ReplicaBatches], shared: Sequence[Bools]) -> str:
     """Return where two replicas have different records of an offset, or nothing."""
     for i, a in enumerate(replicas):
         for j in range(i):
@@ -355,7 +357,7 @@ def _differing(a: Path, b: Path, first: int, last: int) -> tuple[int, list[str]]
     return None
 
 
-def _write(log: CopiedLog, true: Replica, taken: Iterable[TakenRange]) -> None:
+def _write(log: CopiedLog, true: ReplicaBatches, taken: Iterable[TakenRange]) -> None:
     """Write the batches of the ranges, in segments as those of the true replica."""
     bases, begun = true.bases, 0
     for replica, first, last in taken:
@@ -384,7 +386,7 @@ def _write(log: CopiedLog, true: Replica, taken: Iterable[TakenRange]) -> None:
     log.finish(known.log_start_offset, known.high_watermark, known.epochs)
 
 
-def _parts(replica: Replica, chosen: slice, bases: list[int]) -> Iterator[slice]:
+def _parts(replica: ReplicaBatches, chosen: slice, bases: list[int]) -> Iterator[slice]:
     """Yield slices of batches that are read together.
 
     They are adjacent in one segment, and are written to one segment.

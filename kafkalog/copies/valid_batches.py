@@ -254,7 +254,7 @@ def _known_bases(directory: Location) -> list[int]:
     )
 
 
-class _Run(NamedTuple):
+class _ValidRun(NamedTuple):
     """Adjacent valid batches, with ascending offsets."""
 
     start: int
@@ -283,7 +283,7 @@ def _valid_steps(source: ByteSource, limits: Limits) -> Iterator[Step]:
 
 def _runs_after(
     source: ByteSource, position: int, before: int, most: int
-) -> Iterator[_Run]:
+) -> Iterator[_ValidRun]:
     """Yield the runs of valid batches from `position` on.
 
     Their offsets are above `before`, and at most `most`.
@@ -305,11 +305,11 @@ def _runs_after(
             found = find_valid_entry(source, found + 1)
             continue
         end = int(rows["position"][count - 1] + rows["size_in_bytes"][count - 1])
-        yield _Run(found, end, int(first[0]), int(last[count - 1]), count)
+        yield _ValidRun(found, end, int(first[0]), int(last[count - 1]), count)
         found = find_valid_entry(source, end)
 
 
-def _in_order(runs: list[_Run]) -> list[_Run]:
+def _in_order(runs: list[_ValidRun]) -> list[_ValidRun]:
     """Return the runs with the most batches whose offsets ascend in their order."""
     first = np.array([run.first_offset for run in runs], np.int64)
     last = np.array([run.last_offset for run in runs], np.int64)
@@ -323,7 +323,7 @@ def _in_order(runs: list[_Run]) -> list[_Run]:
             # Of equal ones the last, so that adjacent runs stay together.
             earlier[i] = i - 1 - int(fitting[::-1].argmax())
             total[i] += total[earlier[i]]
-    chosen: list[_Run] = []
+    chosen: list[_ValidRun] = []
     at = int(total.argmax()) if len(runs) else -1
     while at >= 0:
         chosen.append(runs[at])

@@ -116,7 +116,7 @@ def diff(
     chosen = choose_partitions(keys, patterns, numbers)
     return DiffReport(
         tuple(
-            _Comparison(key, *pairs[key], compare_bytes=compare_bytes).result()
+            _PartitionComparison(key, *pairs[key], compare_bytes=compare_bytes).result()
             for key in (keys[i] for i in chosen)
         )
     )
@@ -279,7 +279,7 @@ class _Difference:
     columns: tuple[str, ...] = ()
 
 
-class _Comparison:
+class _PartitionComparison:
     """The comparison of one partition."""
 
     def __init__(

@@ -48,7 +48,7 @@ STAGING: Final = "staging-"
 Manifest = dict[str, Any]
 
 
-class StagedFile(NamedTuple):
+class StagedParquet(NamedTuple):
     """A staged file: its name, the folder it goes to, its rows and size."""
 
     name: str
@@ -91,7 +91,11 @@ class JobOutput:
                 shutil.rmtree(staging, ignore_errors=True)
 
     def commit(
-        self, number: int, staging: Path, files: Sequence[StagedFile], about: Manifest
+        self,
+        number: int,
+        staging: Path,
+        files: Sequence[StagedParquet],
+        about: Manifest,
     ) -> tuple[Path, Manifest]:
         """Commit a run and move its files; return the path and the manifest.
 

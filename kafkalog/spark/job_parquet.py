@@ -28,7 +28,7 @@ from kafkalog.errors import (
 from kafkalog.export.optional_packages import require
 from kafkalog.formats.timestamps import FIRST_DAY, LAST_DAY
 from kafkalog.query.task_planning import ReadTask
-from kafkalog.spark.job_output import StagedFile
+from kafkalog.spark.job_output import StagedParquet
 from kafkalog.spark.spark_columns import COLUMNS
 from kafkalog.spark.task_reader import TaskReader
 
@@ -61,7 +61,7 @@ class TaskResult(NamedTuple):
     the task again, and its message has a page of Java stack.
     """
 
-    files: list[StagedFile]
+    files: list[StagedParquet]
     rows: dict[tuple[str, int], int]
     skipped: list[str]
     error: Exception | None = None
@@ -153,8 +153,8 @@ def date_text(day: int) -> str:
 
 
 @dataclass(slots=True)
-class _OpenFile:
-    """A file of one folder: its buffered rows and its writer."""
+class _FolderFile:
+    """The file of one folder: its buffered rows, and its writer once there is one."""
 
     buffered: list[pa.RecordBatch] = field(default_factory=list)
     buffered_bytes: int = 0
@@ -169,35 +169,31 @@ class _TaskFiles:
 
     def __init__(self, staging: Path, compression: str) -> None:
         self._staging, self._compression = staging, compression
-        self._files: dict[str, _OpenFile] = {}
+        self._files: dict[str, _FolderFile] = {}
         self._buffered_bytes = 0
-        self._done: list[StagedFile] = []
+        self._done: list[StagedParquet] = []
 
     def add(self, folder: str, batch: pa.RecordBatch) -> None:
-        open_file = self._files.setdefault(folder, _OpenFile())
-        open_file.buffered.append(batch)
-        open_file.buffered_bytes += batch.nbytes
+        """Buffer rows for the file of a folder; write the largest row group if full."""
+        here = self._files.setdefault(folder, _FolderFile())
+        here.buffered.append(batch)
+        here.buffered_bytes += batch.nbytes
         self._buffered_bytes += batch.nbytes
-        if self._buffered_bytes >= MAX_BUFFERED_BYTES:
-            largest = max(
-                self._files, key=lambda name: self._files[name].buffered_bytes
-            )
-            self._write_group(self._files[largest])
-            opened = [
-                f
-                for f, open_file in self._files.items()
-                if open_file.writer is not None
-            ]
-            if len(opened) > MAX_OPEN_FILES:
-                self._close(opened[0])
+        if self._buffered_bytes < MAX_BUFFERED_BYTES:
+            return
+        largest = max(self._files.values(), key=lambda file: file.buffered_bytes)
+        self._write_group(largest)
+        opened = [name for name in self._files if self._files[name].writer is not None]
+        if len(opened) > MAX_OPEN_FILES:
+            self._close(opened[0])
 
-    def finish(self) -> list[StagedFile]:
+    def finish(self) -> list[StagedParquet]:
         """Write the buffered rows and force all files to disk; return the files."""
         for folder in list(self._files):
             self._close(folder)
         return self._done
 
-    def _write_group(self, open_file: _OpenFile) -> None:
+    def _write_group(self, open_file: _FolderFile) -> None:
         table = pa.Table.from_batches(open_file.buffered)
         if open_file.writer is None:
             open_file.name = f"{uuid.uuid4().hex}.staged"
@@ -220,5 +216,5 @@ class _TaskFiles:
             os.fsync(open_file.file.fileno())
             size_in_bytes = open_file.file.tell()
         self._done.append(
-            StagedFile(open_file.name, folder, open_file.rows, size_in_bytes)
+            StagedParquet(open_file.name, folder, open_file.rows, size_in_bytes)
         )

@@ -108,7 +108,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptio
     Traceback (most recent call last):
     kafkalog.errors.ConfigError: option minPartitions: expected an integer of...
     """
-    reader = _OptionReader(options)
+    reader = _SourceOptionReader(options)
     starting, ending = _read_limits(reader, streaming)
     take = reader.take
     parsed = SourceOptions(
@@ -170,13 +170,13 @@ def requested_columns(options: Mapping[str, str]) -> tuple[str, ...]:
     >>> requested_columns({"includeHeaders": "true"})[-1]
     'headers'
     """
-    reader = _OptionReader(options)
+    reader = _SourceOptionReader(options)
     chosen = reader.take("columns", parse_columns, None)
     headers = reader.take("includeHeaders", parse_boolean, False)
     return default_columns(include_headers=headers) if chosen is None else chosen
 
 
-class _OptionReader(OptionReader):
+class _SourceOptionReader(OptionReader):
     """The options of a source."""
 
     def check(
@@ -199,7 +199,7 @@ class _OptionReader(OptionReader):
         return tuple(sorted(self.names[name] for name in names))
 
 
-def _read_paths(reader: _OptionReader) -> tuple[str, ...]:
+def _read_paths(reader: _SourceOptionReader) -> tuple[str, ...]:
     path = reader.take("path", _single_path, ())
     paths = reader.take("paths", parse_paths, ())
     if not reader.has("path") and not reader.has("paths"):
@@ -213,7 +213,7 @@ def _single_path(text: str) -> tuple[str, ...]:
     return (text,)
 
 
-def _read_topics(reader: _OptionReader) -> Topics:
+def _read_topics(reader: _SourceOptionReader) -> Topics:
     parsers: dict[str, Callable[[str], Topics]] = {
         "assign": _assign,
         "subscribe": lambda text: Subscribe(parse_names(text)),
@@ -224,7 +224,7 @@ def _read_topics(reader: _OptionReader) -> Topics:
     return reader.take_one_of(parsers, default)
 
 
-def _read_min_partitions(reader: _OptionReader) -> int | None:
+def _read_min_partitions(reader: _SourceOptionReader) -> int | None:
     parsers: dict[str, Callable[[str], int | None]] = {
         "minPartitions": parse_positive_int,
         "splits": parse_positive_int,
@@ -252,7 +252,7 @@ def _subscribe_pattern(text: str) -> Topics:
 
 
 def _read_limits(
-    reader: _OptionReader, streaming: bool
+    reader: _SourceOptionReader, streaming: bool
 ) -> tuple[OffsetLimit, OffsetLimit]:
     """Parse where to start and end, with the precedence of Spark's source."""
     start = _read_limit(reader, "starting", LATEST if streaming else EARLIEST)
@@ -268,7 +268,9 @@ def _read_limits(
     return start, end
 
 
-def _read_limit(reader: _OptionReader, which: str, default: OffsetLimit) -> OffsetLimit:
+def _read_limit(
+    reader: _SourceOptionReader, which: str, default: OffsetLimit
+) -> OffsetLimit:
     """Parse the first present of the three forms; the others are not validated."""
     forms: dict[str, Callable[[str], OffsetLimit]] = {
         f"{which}Timestamp": parse_timestamp,
@@ -280,14 +282,14 @@ def _read_limit(reader: _OptionReader, which: str, default: OffsetLimit) -> Offs
     return reader.take(present[0], forms[present[0]], default) if present else default
 
 
-def _read_on_corruption(reader: _OptionReader) -> str:
+def _read_on_corruption(reader: _SourceOptionReader) -> str:
     if reader.has("onCorruption") and reader.has("on_corruption"):
         reader.reject("onCorruption", "set twice, as on_corruption too")
     alias = reader.take("on_corruption", _raise_or_skip, "raise")
     return reader.take("onCorruption", _raise_or_skip, alias)
 
 
-def _check_trigger(reader: _OptionReader, parsed: SourceOptions) -> None:
+def _check_trigger(reader: _SourceOptionReader, parsed: SourceOptions) -> None:
     minimum, maximum = parsed.min_offsets_per_trigger, parsed.max_offsets_per_trigger
     if minimum is not None and maximum is not None and minimum > maximum:
         reader.reject(

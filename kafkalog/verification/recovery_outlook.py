@@ -303,51 +303,53 @@ class PartitionOutlook:
 
     def _with_overwritten(self, problems: list[Problem]) -> list[Problem]:
         """Add the problem of records after the end that a broker finds."""
-        if self.framed is None or self.framed.is_refused:
+        framed = self.framed
+        if framed is None or framed.is_refused:
             return problems
         base = self.bases[-1]
-        file = file_name(base, "log")
         names = (self.names.get(Path(other.path).name) for other in problems)
         if not any(name is not None and name.base_offset == base for name in names):
             return problems
         end = self._segment(base).end
-        if self.framed.offset >= end:
+        if framed.offset >= end:
             return problems
-        past_index = self.framed.beyond_log is not None
-        if past_index:
-            file = file_name(base, "index")
-        at = self.framed.beyond_log if past_index else self.framed.position
-        matching = [
-            problem
-            for problem in problems
-            if Path(problem.path).name == file and problem.position == at
-        ]
-        path = problems[0].path.rpartition("/")[0]
-        overwritten_records = Problem(
-            path=f"{path}/{file}" if path else file,
-            position=at,
-            offset=self.framed.offset,
-            cause=Cause.OFFSET_INDEX if past_index else Cause.SIZE,
-            severity=Severity.ERROR,
-            message="the last entry points past the end of the log",
-        )
-        overwritten_records = matching[0] if matching else overwritten_records
-        here = contents_from(
-            self.directory / file_name(base, "log"), base, self.framed.position
-        )
-        remedy = f": remove this {file} before a broker starts" if past_index else ""
+        at_end = self._problem_at(framed, problems)
+        log = self.directory / file_name(base, "log")
+        remedy = ""
+        if framed.beyond_log is not None:
+            index = file_name(base, "index")
+            remedy = f": remove this {index} before a broker starts"
         overwritten = describe_loss(
-            replace(overwritten_records, recovery=Recovery.OVERWRITE),
-            first=self.framed.offset,
+            replace(at_end, recovery=Recovery.OVERWRITE),
+            first=framed.offset,
             end=end,
-            records=here.records,
+            records=contents_from(log, base, framed.position).records,
             segments=0,
             is_metadata=False,
             remedy=remedy,
         )
-        return [other for other in problems if other not in matching[:1]] + [
-            overwritten
-        ]
+        return [*(other for other in problems if other != at_end), overwritten]
+
+    def _problem_at(self, framed: FramedEnd, problems: list[Problem]) -> Problem:
+        """Return the problem of the entry that a broker takes the end from.
+
+        It is the one found there, if there is one.
+        """
+        past_log = framed.beyond_log is not None
+        file = file_name(self.bases[-1], "index" if past_log else "log")
+        position = framed.beyond_log if past_log else framed.position
+        for problem in problems:
+            if Path(problem.path).name == file and problem.position == position:
+                return problem
+        folder = problems[0].path.rpartition("/")[0]
+        return Problem(
+            path=f"{folder}/{file}" if folder else file,
+            position=position,
+            offset=framed.offset,
+            cause=Cause.OFFSET_INDEX if past_log else Cause.SIZE,
+            severity=Severity.ERROR,
+            message="the last entry points past the end of the log",
+        )
 
     def _find_effects(self, problems: list[Problem]) -> None:
         """Find the first effect on each recovered segment, and what is dropped."""

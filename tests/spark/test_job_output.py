@@ -13,7 +13,7 @@ from itertools import count
 import pytest
 
 from kafkalog.errors import CorruptCheckpointError
-from kafkalog.spark.job_output import FOLDER, StagedFile, locked
+from kafkalog.spark.job_output import FOLDER, StagedParquet, locked
 from tests.spark.lakes import files_of, manifest
 
 FOLDERS = (
@@ -47,7 +47,7 @@ def add_run(out, about=None):
             for i, folder in enumerate(FOLDERS):
                 data = b"%d of run %d" % (i, number)
                 (staging / f"{i}.staged").write_bytes(data)
-                staged.append(StagedFile(f"{i}.staged", folder, 1, len(data)))
+                staged.append(StagedParquet(f"{i}.staged", folder, 1, len(data)))
             output.commit(number, staging, staged, about or {})
     return number
 
@@ -164,7 +164,7 @@ def test_a_missing_or_short_file_is_not_committed(tmp_path, size_in_bytes):
         with locked(tmp_path) as output, output.staged(1) as staging:
             if size_in_bytes:
                 (staging / "0.staged").write_bytes(b"1234")
-            staged = [StagedFile("0.staged", FOLDERS[0], 1, 5)]
+            staged = [StagedParquet("0.staged", FOLDERS[0], 1, 5)]
             output.commit(1, staging, staged, {})
 
     with pytest.raises(FileNotFoundError, match="must share"):
