@@ -455,7 +455,7 @@ def sources_argument(function: Callable[..., None]) -> Callable[..., None]:
 
     return click.argument(
         "paths", metavar="PATH...", nargs=-1, required=True, type=SourcePath()
-    )(_with(STORAGE, located))
+    )(with_options(STORAGE, located))
 
 
 def source_argument(function: Callable[..., None]) -> Callable[..., None]:
@@ -470,7 +470,7 @@ def source_argument(function: Callable[..., None]) -> Callable[..., None]:
         [where] = _locate([path], dict(storage_options))
         function(path=where, **parameters)
 
-    return click.argument("path", type=SourcePath())(_with(STORAGE, located))
+    return click.argument("path", type=SourcePath())(with_options(STORAGE, located))
 
 
 def _locate(
@@ -488,17 +488,17 @@ def _locate(
 
 def selection_options(function: Function) -> Function:
     """Add ``--topic`` and ``--partition``, as `topics` and `partitions`."""
-    return _with(SELECTION, function)
+    return with_options(SELECTION, function)
 
 
 def retention_options(function: Function) -> Function:
     """Add ``--at`` and ``--server-properties``, as `at` and `server_properties`."""
-    return _with(RETENTION, function)
+    return with_options(RETENTION, function)
 
 
 def commit_options(function: Function) -> Function:
     """Add ``--group`` and ``--at``, as `names` and `at`."""
-    return _with(COMMITS, function)
+    return with_options(COMMITS, function)
 
 
 def read_broker(path: Path | None) -> BrokerConfig | None:
@@ -513,12 +513,12 @@ def read_broker(path: Path | None) -> BrokerConfig | None:
 
 def format_options(function: Function) -> Function:
     """Add ``--format`` and ``--no-color``, as `form` and `no_color`."""
-    return _with(PRINTING, function)
+    return with_options(PRINTING, function)
 
 
 def compression_option(function: Function) -> Function:
     """Add ``--compression``, for Parquet files."""
-    return _with(COMPRESSION, function)
+    return with_options(COMPRESSION, function)
 
 
 def decode_option(function: Function) -> Function:
@@ -537,7 +537,7 @@ def spelling_options(function: Callable[..., None]) -> Callable[..., None]:
     def collecting(*, key: str, value: str, **parameters: Any) -> None:
         function(spellings={"key": key, "value": value}, **parameters)
 
-    return _with(SPELLING, collecting)
+    return with_options(SPELLING, collecting)
 
 
 def scan_options(function: Callable[..., None]) -> Callable[..., None]:
@@ -571,10 +571,13 @@ def _collecting(
         selected = {name: parameters.pop(name) for name in names}
         function(options=ScanOptions(**selected), **parameters)
 
-    return _with(options, collecting)
+    return with_options(options, collecting)
 
 
-def _with(options: Sequence[Callable[[Function], Function]], to: Function) -> Function:
+def with_options(
+    options: Sequence[Callable[[Function], Function]], to: Function
+) -> Function:
+    """Add options to a command, in their order."""
     for option in reversed(options):
         to = option(to)
     return to

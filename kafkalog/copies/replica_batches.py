@@ -11,7 +11,6 @@ Source: ``LeaderEpochFileCache.java``, KIP-101.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -208,14 +207,3 @@ def _places(rows: BatchHeaders) -> npt.NDArray[np.void]:
     places["last_offset"] = rows["last_offset"]
     places["leader_epoch"] = rows["leader_epoch"]
     return places
-
-
-def runs_of(flags: Bools) -> Iterator[slice]:
-    """Yield the slices in which all flags are set.
-
-    >>> list(runs_of(np.array([True, True, False, True])))
-    [slice(0, 2, None), slice(3, 4, None)]
-    """
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], flags, [False]))))
-    for first, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
-        yield slice(first, end)

@@ -31,7 +31,7 @@ from kafkalog.copies.copy_directory import (
 from kafkalog.copies.epoch_repair import set_epoch
 from kafkalog.copies.heal_report import HealedPartition, HealReport
 from kafkalog.copies.offset_coverage import OffsetRange
-from kafkalog.copies.replica_batches import Bools, ReplicaBatches, runs_of
+from kafkalog.copies.replica_batches import Bools, ReplicaBatches
 from kafkalog.errors import (
     CorruptRecordError,
     LogArgumentError,
@@ -49,6 +49,7 @@ from kafkalog.segment.file_records import STEP_BYTES
 from kafkalog.storage.file_names import METADATA_TOPIC, parse_partition_dir
 from kafkalog.storage.location import AnyPath, local_path
 from kafkalog.storage.log_directory import is_partition, list_partitions
+from kafkalog.verification.index_checks import runs
 
 SAME_BATCH: Final = ("base_offset", "last_offset", "size_in_bytes", "crc")
 
@@ -324,9 +325,8 @@ def _unequal(a: BatchHeaders, b: BatchHeaders) -> Iterator[OffsetRange]:
     overlap = places < len(b)
     overlap[overlap] = b["base_offset"][places[overlap]] <= a["last_offset"][overlap]
     same = _same_batches(a, b, places, overlap)
-    for part in runs_of(overlap & ~same):
-        rows = a[part]
-        yield OffsetRange(int(rows["base_offset"][0]), int(rows["last_offset"][-1]))
+    for first, last in runs(overlap & ~same):
+        yield OffsetRange(int(a["base_offset"][first]), int(a["last_offset"][last]))
 
 
 def _differing(a: Path, b: Path, first: int, last: int) -> tuple[int, list[str]] | None:

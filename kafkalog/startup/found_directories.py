@@ -39,12 +39,10 @@ from kafkalog.storage.file_names import (
     PartitionDir,
     parse_partition_dir,
 )
-from kafkalog.storage.location import AnyPath
+from kafkalog.storage.location import STATUS_BLOCK_BYTES, AnyPath
 from kafkalog.storage.log_directory import is_log_directory
 
 CHECKPOINTS: Final = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEANED_TO)
-BLOCK_BYTES: Final = 512
-"""Unit of ``st_blocks``."""
 
 
 @dataclass(slots=True)
@@ -128,7 +126,7 @@ class FoundDirectory:
 
 def _bytes_on_disk(path: Path) -> int:
     """Return the bytes that a file occupies, which are fewer for a file with holes."""
-    return path.lstat().st_blocks * BLOCK_BYTES
+    return path.lstat().st_blocks * STATUS_BLOCK_BYTES
 
 
 def find_directories(paths: AnyPath | Iterable[AnyPath]) -> list[FoundDirectory]:

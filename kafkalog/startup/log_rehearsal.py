@@ -115,8 +115,7 @@ class LogRehearsal:
         losses, report = LossCount(), self.report
         for segment in self._recovered:
             if segment.bytes_cut and segment.base_offset not in report.dropped:
-                is_emptied = segment.end_offset == segment.base_offset
-                position = 0 if is_emptied else segment.bytes_read
+                position = _cut_position(segment)
                 original = self._original(segment.base_offset)
                 size = segment.bytes_cut
                 if original is not None:
@@ -173,13 +172,9 @@ class LogRehearsal:
             if segment.why != "unflushed":
                 yield f"{name}: read to rebuild its indexes: {segment.why}"
             if segment.bytes_cut:
-                is_emptied = segment.end_offset == segment.base_offset
-                position = 0 if is_emptied else segment.bytes_read
+                place = f"byte {_cut_position(segment)}, offset {segment.end_offset}"
                 reason = segment.damage or "the last batch is incomplete"
-                yield (
-                    f"{name}: cut at byte {position}, offset {segment.end_offset}: "
-                    f"{reason}"
-                )
+                yield f"{name}: cut at {place}: {reason}"
         if report.dropped:
             first, count = min(report.dropped), len(report.dropped)
             text = f"{count} segments" if count > 1 else "1 segment"
@@ -236,6 +231,12 @@ class LogRehearsal:
     def describe(self, error: Exception) -> str:
         """Return the message of an error, about the log instead of its stand-ins."""
         return describe_error(error).replace(str(self.copy), str(self.directory))
+
+
+def _cut_position(segment: RecoveredSegment) -> int:
+    """Return the byte at which recovery cuts a segment."""
+    is_emptied = segment.end_offset == segment.base_offset
+    return 0 if is_emptied else segment.bytes_read
 
 
 class LogStartError(Exception):

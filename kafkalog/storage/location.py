@@ -26,7 +26,7 @@ Location: TypeAlias = Path | RemotePath
 AnyPath: TypeAlias = str | os.PathLike[str] | RemotePath
 OpenedSource: TypeAlias = FileSource | RemoteSource
 
-BLOCK_BYTES: Final = 512
+STATUS_BLOCK_BYTES: Final = 512
 """The unit of ``st_blocks``, on every file system."""
 
 
@@ -132,7 +132,7 @@ def file_sizes(directory: Location) -> dict[str, FileSize]:
             if entry.is_file(follow_symlinks=False):
                 with suppress(FileNotFoundError):
                     found = entry.stat(follow_symlinks=False)
-                    allocated = found.st_blocks * BLOCK_BYTES
+                    allocated = found.st_blocks * STATUS_BLOCK_BYTES
                     sizes[entry.name] = FileSize(found.st_size, allocated)
     return sizes
 

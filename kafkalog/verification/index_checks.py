@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -90,26 +90,31 @@ def runs(which: Bools) -> Iterator[tuple[int, int]]:
         yield first, end - 1
 
 
-def note(
-    findings: Findings,
-    which: Bools,
-    message: str,
-    *,
-    cause: Cause,
-    width: int,
-    offsets: Int64s,
-    harmless: bool = False,
+class SlotFault(NamedTuple):
+    """Slots of an index that are wrong in one way; a harmless one is a warning."""
+
+    which: Bools
+    message: str
+    is_harmless: bool = False
+
+
+def add_slot_faults(
+    findings: Findings, cause: Cause, offsets: Int64s, width: int, *faults: SlotFault
 ) -> None:
-    """Add one problem for each run of slots that are wrong in the same way."""
-    for first, last in runs(which):
-        entries = f"entry {first}" if first == last else f"entries {first} to {last}"
-        add = findings.warn if harmless else findings.add
-        add(
-            cause,
-            f"{entries}: {message}",
-            position=first * width,
-            offset=int(offsets[first]),
-        )
+    """Add one problem for each run of slots that are wrong in the same way.
+
+    `offsets` and `width` are the offset and the bytes of each slot.
+    """
+    for which, message, is_harmless in faults:
+        add = findings.warn if is_harmless else findings.add
+        for first, last in runs(which):
+            slots = f"entry {first}" if first == last else f"entries {first} to {last}"
+            add(
+                cause,
+                f"{slots}: {message}",
+                position=first * width,
+                offset=int(offsets[first]),
+            )
 
 
 @dataclass(slots=True)
@@ -162,29 +167,20 @@ class OffsetIndexCheck:
         compared = self.positions < valid_to
         beyond = whole & (~compared | (offsets > last_offset))
         odd = ~self._known & compared & (offsets <= last_offset)
-        for which, message, harmless in (
-            (self._stray & compared, "no batch begins at that position", False),
-            (
+        others = ~self._stray & ~self._unsafe
+        add_slot_faults(
+            self.findings,
+            Cause.OFFSET_INDEX,
+            offsets,
+            width,
+            SlotFault(self._stray & compared, "no batch begins at that position"),
+            SlotFault(
                 self._unsafe & ~self._stray,
                 "batches before that position hold that offset, or higher ones",
-                False,
             ),
-            (
-                beyond & ~self._stray & ~self._unsafe,
-                "points past the end of the log",
-                False,
-            ),
-            (odd & ~self._stray & ~self._unsafe, "no batch has that offset", True),
-        ):
-            note(
-                self.findings,
-                which,
-                message,
-                cause=Cause.OFFSET_INDEX,
-                width=width,
-                offsets=offsets,
-                harmless=harmless,
-            )
+            SlotFault(beyond & others, "points past the end of the log"),
+            SlotFault(odd & others, "no batch has that offset", is_harmless=True),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,26 +260,20 @@ class TimeIndexCheck:
         odd = self._odd & compared & ~self._low & ~self._high
         if not len(offsets) and self._latest >= 0 and not self.may_be_empty:
             self.findings.warn(Cause.TIME_INDEX, EMPTY, offset=self.index.base_offset)
-        for which, message, harmless in (
-            (
+        add_slot_faults(
+            self.findings,
+            Cause.TIME_INDEX,
+            offsets,
+            width,
+            SlotFault(
                 self._low & compared,
                 "batches before that offset have that timestamp, or later ones",
-                False,
             ),
-            (
-                self._high & compared,
-                "no record up to that offset has that timestamp",
-                False,
+            SlotFault(
+                self._high & compared, "no record up to that offset has that timestamp"
             ),
-            (beyond, "points past the end of the log", False),
-            (odd, "no batch has that timestamp at that offset", True),
-        ):
-            note(
-                self.findings,
-                which,
-                message,
-                cause=Cause.TIME_INDEX,
-                width=width,
-                offsets=offsets,
-                harmless=harmless,
-            )
+            SlotFault(beyond, "points past the end of the log"),
+            SlotFault(
+                odd, "no batch has that timestamp at that offset", is_harmless=True
+            ),
+        )

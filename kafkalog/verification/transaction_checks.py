@@ -23,7 +23,12 @@ import numpy.typing as npt
 
 from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.indexes.txn_index import TransactionIndex
-from kafkalog.verification.index_checks import Bools, Int64s, note, runs
+from kafkalog.verification.index_checks import (
+    Int64s,
+    SlotFault,
+    add_slot_faults,
+    runs,
+)
 from kafkalog.verification.verification_report import Cause, Findings
 
 DATA: Final = -1
@@ -161,31 +166,20 @@ def _check_entries(
     stable = entries["last_stable_offset"]
     wrong_stable = stable > np.minimum(open_at(spans, offsets), offsets + 1)
     wrong_stable |= stable < 0
-    for which, message in (
-        (~same, "no abort marker of that producer at its last offset"),
-        (same & wrong_first, "the transaction does not begin at its first offset"),
-        (same & wrong_stable, "a transaction is open below its last stable offset"),
-    ):
-        _note(findings, which, message, index)
-    later = entries["version"] != 0
-    message = "version is not 0, expected 0 (brokers up to 4.3 ignore it)"
-    _note(findings, later, message, index, harmless=True)
-
-
-def _note(
-    findings: Findings,
-    which: Bools,
-    message: str,
-    index: TransactionIndex,
-    *,
-    harmless: bool = False,
-) -> None:
-    note(
+    width = index.ENTRY.itemsize
+    add_slot_faults(
         findings,
-        which,
-        message,
-        cause=Cause.VERSION if harmless else Cause.TXN_INDEX,
-        width=index.ENTRY.itemsize,
-        offsets=index.offsets,
-        harmless=harmless,
+        Cause.TXN_INDEX,
+        offsets,
+        width,
+        SlotFault(~same, "no abort marker of that producer at its last offset"),
+        SlotFault(
+            same & wrong_first, "the transaction does not begin at its first offset"
+        ),
+        SlotFault(
+            same & wrong_stable, "a transaction is open below its last stable offset"
+        ),
     )
+    message = "version is not 0, expected 0 (brokers up to 4.3 ignore it)"
+    later = SlotFault(entries["version"] != 0, message, is_harmless=True)
+    add_slot_faults(findings, Cause.VERSION, offsets, width, later)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import runpy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +21,7 @@ from kafkalog.cli.command_options import (
     format_options,
     max_batch_bytes_option,
     refuse_url,
+    with_options,
 )
 from kafkalog.cli.command_output import TableField
 from kafkalog.cli.exits import Exit, refusals
@@ -88,16 +89,7 @@ def read_predicate(text: str) -> Predicate:
     return function
 
 
-def _options(*options: Any) -> Callable[[Function], Function]:
-    def with_options(function: Function) -> Function:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return with_options
-
-
-TARGET: Final = _options(
+TARGET: Final = (
     click.option(
         "--target",
         type=LocalPath(),
@@ -130,7 +122,7 @@ TARGET: Final = _options(
     ),
 )
 KEY_HELP: Final = "a text, base64:TEXT, or @FILE with one a line; may be repeated."
-RECORDS: Final = _options(
+RECORDS: Final = (
     click.option(
         "--include",
         multiple=True,
@@ -201,6 +193,11 @@ RECORDS: Final = _options(
 )
 
 
+def restore_options(function: Function) -> Function:
+    """Add the options for the target and the selection of records."""
+    return with_options((*TARGET, *RECORDS), function)
+
+
 @click.command(
     "restore",
     epilog=examples(
@@ -211,8 +208,7 @@ RECORDS: Final = _options(
     ),
 )
 @click.argument("paths", metavar="SRC... DST", nargs=-1, type=SourcePath())
-@TARGET
-@RECORDS
+@restore_options
 @click.option(
     "--abort-open",
     is_flag=True,
