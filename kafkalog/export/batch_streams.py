@@ -1,8 +1,8 @@
-"""Streams of record batches that end before the interpreter does.
+"""Streams of record batches and frames that end before the interpreter does.
 
-Arrow reads a stream ahead in threads of its own, and also after a query with a limit
-has its rows. If such a thread is in Python while the interpreter finalizes, the process
-aborts or hangs. So streams are ended at the exit, before that.
+Arrow and Polars read a stream ahead in threads of their own, and also after a query
+with a limit has its rows. If such a thread is in Python while the interpreter
+finalizes, the process aborts or hangs. So streams are ended at the exit, before that.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Generator, Iterator
 from inspect import GEN_RUNNING, getgeneratorstate
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakSet
 
 from kafkalog.export.optional_packages import require
@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 else:
     pa = require("pyarrow", "arrow")
 
+T = TypeVar("T")
+
 IDLE_SECONDS: Final = 0.05
 """Time at the exit in which no stream is read, after which none will be."""
 
 PAUSE_SECONDS: Final = 0.002
 
-_streams: Final = WeakSet[Generator[pa.RecordBatch]]()
+_streams: Final = WeakSet[Generator[Any]]()
 _has_ended: Final = threading.Event()
 
 
@@ -36,12 +38,17 @@ def stream_of(
     schema: pa.Schema, batches: Iterator[pa.RecordBatch]
 ) -> pa.RecordBatchReader:
     """Return a ``RecordBatchReader`` of batches, for any thread to read."""
+    return pa.RecordBatchReader.from_batches(schema, until_exit(batches))
+
+
+def until_exit(batches: Iterator[T]) -> Generator[T]:
+    """Return a stream of batches, for any thread to read, that ends at the exit."""
     stream = _until_exit(batches)
     _streams.add(stream)
-    return pa.RecordBatchReader.from_batches(schema, stream)
+    return stream
 
 
-def _until_exit(batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
+def _until_exit(batches: Iterator[T]) -> Generator[T]:
     for batch in batches:
         if _has_ended.is_set():
             return

@@ -1,4 +1,4 @@
-"""Scripts that end while Arrow may still read ahead."""
+"""Scripts that end while Arrow or Polars may still read ahead."""
 
 from __future__ import annotations
 
@@ -16,6 +16,15 @@ QUERIES = {
     "a limit in DuckDB": "import duckdb; duckdb.sql('from data limit 2').fetchall()",
     "a limit in Polars": (
         "import polars; polars.scan_pyarrow_dataset(data).head(2).collect()"
+    ),
+    "a filter and a limit in a lazy scan": (
+        "import polars; lazy = data.request.lazy()\n"
+        "lazy.filter(polars.col('offset') >= 0).head(2).collect()"
+    ),
+    "a limit in Polars' streaming engine": (
+        "import polars; lazy = data.request.lazy()\n"
+        "some = lazy.filter(polars.col('value').is_not_null())\n"
+        "some.head(2).collect(engine='streaming')"
     ),
     "a limit in DataFusion": """
 import datafusion
