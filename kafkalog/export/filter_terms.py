@@ -59,6 +59,9 @@ MATCH: Final = 0
 TEXTS: Final = frozenset({"topic", "codec", "segment"})
 FLAGS: Final = frozenset(name for name, dtype in FIXED.items() if dtype == np.bool_)
 INTEGERS: Final = FIXED.keys() - TEXTS - FLAGS - {"timestamp"}
+MAX_EXACT_FLOAT: Final = 1 << 53
+"""The least float that integers may equal which are rounded to compare with it."""
+
 MS_PER_UNIT: Final = {
     "s": Fraction(1000),
     "ms": Fraction(1),
@@ -204,16 +207,25 @@ def compare(column: str, sign: str, literal: pa.Scalar) -> BatchCondition:
     """Return the comparison of a column with a literal, if its type allows it."""
     if not literal.is_valid:
         return NOTHING
-    value: Value | None = None
     if column == "timestamp" and pa.types.is_timestamp(literal.type):
-        value = _integer(sign, literal.value * MS_PER_UNIT[literal.type.unit])
-    elif column in INTEGERS:
-        value = _integer(sign, literal.as_py())
-    elif column in TEXTS or column in FLAGS:
-        value = literal.as_py()
-        if not isinstance(value, str if column in TEXTS else bool):
-            value = None
-    return ANYTHING if value is None else Comparison(column, sign, value)
+        milliseconds = literal.value * MS_PER_UNIT[literal.type.unit]
+        return compare_value(column, sign, milliseconds)
+    return compare_value(column, sign, literal.as_py())
+
+
+def compare_value(column: str, sign: str, value: object) -> BatchCondition:
+    """Return the comparison of a column with a value, if its type allows it.
+
+    A timestamp is compared with a `Fraction`, of milliseconds.
+    """
+    found: Value | None = None
+    if column in INTEGERS or (column == "timestamp" and isinstance(value, Fraction)):
+        found = _integer(sign, value)
+    elif (column in TEXTS and isinstance(value, str)) or (
+        column in FLAGS and isinstance(value, bool)
+    ):
+        found = value
+    return ANYTHING if found is None else Comparison(column, sign, found)
 
 
 _ROUNDED: Final[dict[str, Callable[[Any], int]]] = {
@@ -230,7 +242,7 @@ def _integer(sign: str, value: object) -> int | None:
         value, int | float | Fraction | Decimal
     ):
         return None
-    if not math.isfinite(value):
+    if isinstance(value, float) and not abs(value) < MAX_EXACT_FLOAT:
         return None
     if value == int(value):
         return int(value)

@@ -14,7 +14,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalog.export.filter_terms import FLAGS, compare, one_of
+from kafkalog.export.batch_streams import until_exit
+from kafkalog.export.filter_terms import FLAGS, MS_PER_UNIT, compare_value, one_of
 from kafkalog.export.log_dataset import BATCH_SIZE, sized_batches
 from kafkalog.export.optional_packages import require
 from kafkalog.query.conditions import (
@@ -38,7 +39,9 @@ else:
 
 SIGNS: Final = {
     "Eq": "==",
+    "EqValidity": "==",
     "NotEq": "!=",
+    "NotEqValidity": "!=",
     "Lt": "<",
     "LtEq": "<=",
     "Gt": ">",
@@ -68,10 +71,20 @@ def _read(
     limit: int | None,
     batch_size: int | None,
 ) -> Iterator[pl.DataFrame]:
-    """Yield frames of the first `limit` records for which a predicate is true.
+    """Return frames of the first `limit` records for which a predicate is true.
 
     As Polars wants it, the limit comes before the predicate.
     """
+    return until_exit(_frames(scan, columns, predicate, limit, batch_size))
+
+
+def _frames(
+    scan: Scan,
+    columns: list[str] | None,
+    predicate: pl.Expr | None,
+    limit: int | None,
+    batch_size: int | None,
+) -> Iterator[pl.DataFrame]:
     columns = list(scan.columns) if columns is None else columns
     if limit is not None:
         scan = limited(scan, limit)
@@ -153,12 +166,11 @@ def _comparison(sign: str | None, left: Any, right: Any) -> BatchCondition:
 def _compare(column: str, sign: str, literal: Any) -> BatchCondition:
     match literal:
         case {"Scalar": {"Datetime": [int(value), str(unit), _]}} if unit in UNITS:
-            time = pa.scalar(value, pa.timestamp(UNITS[unit], "UTC"))
-            return compare(column, sign, time)
-        case {"Dyn": {"Int": int(value)}}:
-            return compare(column, sign, pa.scalar(value))
+            milliseconds = value * MS_PER_UNIT[UNITS[unit]]
+            return compare_value(column, sign, milliseconds)
+        case {"Dyn": {"Int": int(value)} | {"Float": float(value)}}:
+            return compare_value(column, sign, value)
         case {"Scalar": dict(scalar)}:
             [value] = scalar.values()
-            if isinstance(value, int | float | str):
-                return compare(column, sign, pa.scalar(value))
+            return compare_value(column, sign, value)
     return ANYTHING

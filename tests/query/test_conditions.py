@@ -108,6 +108,31 @@ def test_the_opposite_of_a_conjunction_depends_on_its_unknown_parts(
         assert read_predicate(polars) == condition
 
 
+@pytest.mark.parametrize(
+    ("polars", "condition"),
+    [
+        (P_OFFSET == 10**30, Comparison("offset", "==", 10**30)),
+        (P_OFFSET < 4.5, Comparison("offset", "<", 5)),
+        (P_OFFSET <= 2.0**53, ANYTHING),  # which 2**53 + 1 as a float is, too
+        (pl.lit(2.0**53, pl.Float64) >= P_OFFSET, ANYTHING),
+        (float("inf") > P_OFFSET, ANYTHING),
+        (float("nan") > P_OFFSET, ANYTHING),
+        (P_OFFSET.eq_missing(4), Comparison("offset", "==", 4)),
+        (P_OFFSET.ne_missing(4), Comparison("offset", "!=", 4)),
+        (P_TIME.eq_missing(None), ANYTHING),
+        (P_OFFSET == "4", ANYTHING),
+        (pl.lit(True) == P_OFFSET, ANYTHING),
+        (P_TOPIC == 4, ANYTHING),
+        (P_TIME == 4, ANYTHING),
+    ],
+    ids=str,
+)
+def test_a_predicate_of_polars_states_what_its_numbers_are_compared_as(
+    polars, condition
+):
+    assert read_predicate(polars) == condition
+
+
 def test_a_condition_has_a_limited_depth_and_terms_of_one_kind_are_not_deep():
     deep, p_deep, long = OFFSET > 4, P_OFFSET > 4, OFFSET > 4
     for number in range(1000):

@@ -163,6 +163,16 @@ def test_a_filter_of_hundreds_of_terms_within_each_other_is_evaluated():
     assert lazy["offset"].to_list() == list(range(300, 400))
 
 
+def test_numbers_beyond_64_bits_or_the_precision_of_floats_are_compared_exactly():
+    builder = kafkalog.RecordBatchBuilder(base_offset=2**53 + 1)
+    builder.append(None, b"", timestamp=1)
+    lazy = kafkalog.scan(builder.build(), columns=["offset"]).lazy()
+    offset, rounded = pl.col("offset"), pl.lit(2.0**53, pl.Float64)
+    for term in (offset < 10**30, offset > -(10**30), offset <= rounded):
+        assert lazy.filter(term).collect()["offset"].to_list() == [2**53 + 1]
+    assert not len(lazy.filter(offset == 10**30).collect())
+
+
 def test_a_lazy_scan_reads_the_first_rows_and_then_filters_them():
     data, whole = golden("k431-clean", "read_uncommitted")
     last = pl.col("offset") == pl.col("offset").max()
