@@ -145,22 +145,41 @@ def _of_function(function: Any, inputs: list[Any]) -> BatchCondition:
                     _comparison(below, column, greatest),
                 )
             )
-        case {"IsIn": _}, [
-            {"Column": str(column)},
-            {"Literal": {"Scalar": {"List": items}}},
-        ]:
-            values = pl.read_ipc_stream(bytes(items)).to_series().to_arrow()
-            return one_of(column, values)
+        case {"IsIn": _}, [tested, {"Literal": {"Scalar": {"List": items}}}]:
+            if (column := _column_of(tested)) is not None:
+                values = pl.read_ipc_stream(bytes(items)).to_series().to_arrow()
+                return one_of(column, values)
     return ANYTHING
 
 
 def _comparison(sign: str | None, left: Any, right: Any) -> BatchCondition:
+    if sign is None:
+        return ANYTHING
     match left, right:
-        case {"Column": str(column)}, {"Literal": literal} if sign is not None:
+        case tested, {"Literal": literal} if column := _column_of(tested):
             return _compare(column, sign, literal)
-        case {"Literal": literal}, {"Column": str(column)} if sign is not None:
+        case {"Literal": literal}, tested if column := _column_of(tested):
             return _compare(column, MIRRORED[sign], literal)
     return ANYTHING
+
+
+def _column_of(tree: Any) -> str | None:
+    """Return the column whose values a term has; None if it is another term.
+
+    A cast of numbers to floats, or of categories to text, has the values of its column:
+    `compare_value` accepts no float to which integers are rounded.
+    """
+    match tree:
+        case {"Column": str(column)}:
+            return column
+        case {
+            "Cast": {
+                "expr": {"Column": str(column)},
+                "dtype": {"Literal": "Float64" | "String"},
+            }
+        }:
+            return column
+    return None
 
 
 def _compare(column: str, sign: str, literal: Any) -> BatchCondition:
