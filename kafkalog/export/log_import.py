@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.codecs.checksum import crc_mismatch
+from kafkalog.codecs.uuid_text import uuid_from_text
 from kafkalog.config import LogConfig
 from kafkalog.encoding.batch_encoder import encode
 from kafkalog.errors import (
@@ -34,11 +35,20 @@ from kafkalog.errors import (
     NotALogDirectoryError,
     UnfitRecordsError,
 )
-from kafkalog.export.batch_columns import batch_headers, record_columns
+from kafkalog.export.batch_columns import (
+    HEADER_FIELDS,
+    SCHEMA,
+    batch_headers,
+    record_columns,
+)
 from kafkalog.export.delta_table import errors_of_delta, is_delta_table
 from kafkalog.export.file_export import check_parent, check_target
 from kafkalog.export.optional_packages import require
-from kafkalog.formats.batch_headers import find_crc_mismatches, scan_headers
+from kafkalog.formats.batch_headers import (
+    BatchHeaders,
+    find_crc_mismatches,
+    scan_headers,
+)
 from kafkalog.formats.layout import CODEC_MASK
 from kafkalog.log.opening import open_to_append
 from kafkalog.storage.checkpoint_file import LOG_STARTS, write_offsets
@@ -77,6 +87,8 @@ NEEDED: Final = (
     "batch_bytes",
 )
 """The columns from which a log is rebuilt."""
+OF_SEGMENT: Final = ("segment_base_offset", "log_start_offset")
+OF_BATCH: Final = (*HEADER_FIELDS.values(), "batch_records")
 PART_ROWS: Final = 1 << 15
 """The rows that are encoded at a time, and those of their last batch."""
 ORDER: Final = ("batch_last_offset", "segment_base_offset", "offset")
@@ -176,19 +188,27 @@ def import_logs(
     logs.mkdir(exist_ok=True)
     try:
         result, written = _write_logs(table, source, chosen, logs, progress)
+        DISK.sync_directory(logs)
+        starts = {place: log.log_start_offset for place, log in written.items()}
+        if starts := {place: start for place, start in starts.items() if start}:
+            write_offsets(logs, LOG_STARTS, starts, DISK)
+        for log in written.values():
+            open_to_append(log.directory, LogConfig(), topic_id=log.topic_id).close()
     except BaseException:
-        for topic, partition in chosen:
-            rmtree(logs / f"{topic}-{partition}", ignore_errors=True)
-        if is_new:
-            logs.rmdir()
+        _remove_all(logs, itself=is_new)
         raise
-    DISK.sync_directory(logs)
-    starts = {place: log.log_start_offset for place, log in written.items()}
-    if starts := {place: start for place, start in starts.items() if start}:
-        write_offsets(logs, LOG_STARTS, starts, DISK)
-    for log in written.values():
-        open_to_append(log.directory, LogConfig(), topic_id=log.topic_id).close()
     return result
+
+
+def _remove_all(logs: Path, *, itself: bool) -> None:
+    """Remove what is in a directory that was empty before, and it, if it was made."""
+    for entry in logs.iterdir():
+        if entry.is_dir():
+            rmtree(entry, ignore_errors=True)
+        else:
+            entry.unlink(missing_ok=True)
+    if itself:
+        logs.rmdir()
 
 
 def _write_logs(
@@ -220,7 +240,7 @@ class _TableSource:
     """The row groups of a table, by partition."""
 
     def __init__(self, table: Path) -> None:
-        self._dataset = _open_dataset(table)
+        self._dataset, self._table = _open_dataset(table), table
         missing = [n for n in NEEDED if n not in self._dataset.schema.names]
         if missing:
             error = UnfitRecordsError(
@@ -251,7 +271,7 @@ class _TableSource:
                 read = group.piece.to_table(
                     schema=self._dataset.schema, columns=list(NEEDED), filter=wanted
                 )
-                parts.append(read)
+                parts.append(self._of_types(read))
             rows = _in_order(pa.concat_tables(parts).combine_chunks())
             *whole, kept = _by_batches(rows)  # the next group may have more rows of it
             del parts, rows
@@ -261,9 +281,25 @@ class _TableSource:
         if kept is not None:
             yield kept, 0
 
+    def _of_types(self, rows: pa.Table) -> pa.Table:
+        """Return rows with the types of an export; other tools may write others."""
+        columns = []
+        for name, column in zip(rows.schema.names, rows.columns, strict=True):
+            expected = SCHEMA.field(name).type
+            if name == "topic":
+                expected = expected.value_type
+            try:
+                columns.append(column if name == "headers" else column.cast(expected))
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                reason = f"column {name} of {column.type}, expected {expected}: {error}"
+                raise UnfitRecordsError(f"{reason}: {self._table}") from None
+        return pa.table(columns, rows.schema.names)
+
     def _add(self, table: Path, piece: Any) -> None:
         columns = [*PARTITION, "batch_last_offset"]
-        rows = piece.to_table(schema=self._dataset.schema, columns=columns)
+        rows = self._of_types(
+            piece.to_table(schema=self._dataset.schema, columns=columns)
+        )
         bounds = rows.group_by(PARTITION).aggregate(
             [("batch_last_offset", "min"), ("batch_last_offset", "max")]
         )
@@ -299,23 +335,33 @@ class _PartitionWriter:
         """Append the batches of rows, all of whose rows are there."""
         if not len(rows):
             return
+        self._check_rows(rows)
         starts = _column(rows, "log_start_offset")
         self.log_start_offset = max(self.log_start_offset, int(starts.max()))
         records = len(rows) - rows["offset"].null_count
         for topic_id in rows["topic_id"].unique().drop_null().to_pylist():
             if self.topic_id not in (None, topic_id):
                 raise self._error(f"topic id {topic_id}, expected {self.topic_id}")
+            try:
+                uuid_from_text(topic_id)
+            except ValueError as error:
+                raise self._error(f"topic id {error}") from None
             self.topic_id = topic_id
-        for base, last_offset, data in self._batches(rows):
+        for segment, first, last_offset, data in self._batches(rows):
             # A segment that compaction merged into an earlier one keeps its rows.
-            if base > self._segment:
-                self._begin(base)
+            if segment > self._segment:
+                self._begin(segment)
             if data is None:
                 continue
-            if last_offset <= self._last_offset:
+            if first <= self._last_offset:
                 raise self._error(
-                    f"batch with the last offset {last_offset} after "
+                    f"batch with the offsets {first} to {last_offset} after "
                     f"{self._last_offset}, expected ascending offsets"
+                )
+            if first < self._segment:
+                raise self._error(
+                    f"batch with the offsets {first} to {last_offset} in a segment "
+                    f"with the base offset {self._segment}, expected at most {first}"
                 )
             self._last_offset = last_offset
             self._pending.append(data)
@@ -324,13 +370,24 @@ class _PartitionWriter:
         self.result.records += records
 
     def close(self) -> None:
-        """Force the last segment to disk."""
+        """Force the last segment to disk. Raise an error for a log start after it."""
+        end = max(self._last_offset + 1, self._segment)
+        if self.log_start_offset > end:
+            raise self._error(
+                f"log start offset {self.log_start_offset}, expected at most the log "
+                f"end offset {end}"
+            )
         if self._file is not None:
             self._file.sync()
             self._file.close()
         DISK.sync_directory(self.directory)
 
     def _begin(self, base_offset: int) -> None:
+        if base_offset <= self._last_offset:
+            raise self._error(
+                f"segment base offset {base_offset} after offset {self._last_offset}, "
+                "expected ascending offsets"
+            )
         self._flush()
         if self._file is not None:
             self._file.sync()
@@ -348,12 +405,56 @@ class _PartitionWriter:
             self.result.size_in_bytes += len(data)
         self._pending = []
 
+    def _check_rows(self, rows: pa.Table) -> None:
+        """Raise an error for nulls, or a batch whose rows have several headers."""
+        last = _column(rows, "batch_last_offset")
+        is_batch = rows["batch_base_offset"].is_valid().to_numpy()
+        follows = (last[1:] == last[:-1]) & is_batch[1:] & is_batch[:-1]
+        for name in (*OF_SEGMENT, *OF_BATCH):
+            column = rows[name]
+            if column.null_count:
+                null = column.is_null().to_numpy()
+                null = null if name in OF_SEGMENT else null & is_batch
+                for i in np.flatnonzero(null)[:1]:
+                    raise self._row_error(last[i], f"{name} is null, expected a number")
+                column = column.fill_null(0)
+            values = column.to_numpy()
+            if name in OF_SEGMENT and values.min() < 0:
+                i = int(values.argmin())
+                reason = f"{name} {values[i]}, expected at least 0"
+                raise self._row_error(last[i], reason)
+            differs = follows & (values[1:] != values[:-1])
+            if name == "log_start_offset":  # a later run may have found another one
+                continue
+            for i in np.flatnonzero(differs)[:1]:
+                reason = f"{name} {values[i]} and {values[i + 1]} in rows of one batch"
+                raise self._row_error(last[i], f"{reason}, expected the same")
+
+    def _check_records(
+        self, records: pa.Table, headers: BatchHeaders, bounds: npt.NDArray[np.int64]
+    ) -> None:
+        """Raise an error unless each row is a record, in order, within its batch."""
+        batch = np.repeat(np.arange(len(headers)), np.diff(bounds))
+        for name in ("offset", "timestamp_delta"):
+            null = records[name].is_null().to_numpy()
+            for i in np.flatnonzero(null)[:1]:
+                last = headers["last_offset"][batch[i]]
+                raise self._row_error(last, f"{name} is null, expected a number")
+        offset = _column(records, "offset")
+        first, last = headers["base_offset"][batch], headers["last_offset"][batch]
+        valid = (offset >= first) & (offset <= last)
+        valid[1:] &= (offset[1:] > offset[:-1]) | (batch[1:] != batch[:-1])
+        for i in np.flatnonzero(~valid)[:1]:
+            reason = f"row with offset {offset[i]}, expected ascending offsets from "
+            raise self._row_error(last[i], f"{reason}{first[i]} to {last[i]}")
+
     def _batches(
         self, rows: pa.Table
-    ) -> Iterator[tuple[int, int, bytes | memoryview | None]]:
-        """Yield the segment, the last offset and the bytes of each batch.
+    ) -> Iterator[tuple[int, int, int, bytes | memoryview | None]]:
+        """Yield the segment, the first and last offset and the bytes of each batch.
 
-        The bytes of a segment without batches are None.
+        The bytes of a segment without batches are None. Compressed messages of magic 0
+        and 1 have no first offset; it is the last one.
         """
         last, base = _column(rows, "batch_last_offset"), rows["batch_base_offset"]
         is_batch = base.is_valid().to_numpy()
@@ -363,12 +464,15 @@ class _PartitionWriter:
         counts = np.diff(np.append(firsts, len(rows)))
         heads = rows.take(pa.array(firsts))
         segments = _column(heads, "segment_base_offset")
+        ends, begins = last[firsts], heads["batch_base_offset"].fill_null(-1).to_numpy()
+        begins = np.where(begins < 0, ends, begins)
         stored = self._stored(rows, firsts, counts)
         built = [i for i, data in enumerate(stored) if data is None]
         built = [i for i in built if is_batch[firsts[i]]]
         encoded = dict(zip(built, self._built(rows, heads, counts, built), strict=True))
         for i, data in enumerate(stored):
-            yield int(segments[i]), int(last[firsts[i]]), encoded.get(i, data)
+            offsets = int(begins[i]), int(ends[i])
+            yield int(segments[i]), *offsets, encoded.get(i, data)
 
     def _stored(
         self,
@@ -425,6 +529,7 @@ class _PartitionWriter:
         is_built[built] = True
         records = rows.filter(pa.array(np.repeat(is_built, counts)))
         bounds = np.append(0, np.cumsum(sizes))
+        self._check_records(records, headers, bounds)
         columns = record_columns(records, headers, bounds)
         data = encode(columns, headers, bounds, is_checked=True)
         found, _, _ = scan_headers(np.frombuffer(data, np.uint8), 0, 0, len(headers))
@@ -440,6 +545,9 @@ class _PartitionWriter:
                 headers["position"].tolist(), ends.tolist(), strict=True
             )
         ]
+
+    def _row_error(self, last_offset: int, reason: str) -> CorruptRecordError:
+        return self._error(f"batch with the last offset {last_offset}: {reason}")
 
     def _error(self, reason: str) -> CorruptRecordError:
         error = CorruptRecordError(f"{self.directory.name}: {reason}")
@@ -459,7 +567,7 @@ def _open_dataset(table: Path) -> Any:
     hive = dataset.partitioning(keys, flavor="hive")
     try:
         return dataset.dataset(table, format="parquet", partitioning=hive)
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         reason = str(error).partition("\n")[0]
         raise UnfitRecordsError(f"expected Parquet files: {table}: {reason}") from None
 

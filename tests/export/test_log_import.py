@@ -23,7 +23,7 @@ from kafkalog.errors import (
     NotALogDirectoryError,
     UnfitRecordsError,
 )
-from kafkalog.export import delta_table, file_export
+from kafkalog.export import delta_table, file_export, log_import
 from kafkalog.export.batch_columns import BATCH_COLUMNS, SCHEMA
 from kafkalog.export.log_import import import_logs
 from kafkalog.query.scan_columns import COLUMNS
@@ -454,6 +454,100 @@ def test_missing_and_changed_rows_are_errors(tmp_path, table, change, message):
         import_logs(tmp_path / "bad.parquet", tmp_path / "back")
     assert str(tmp_path / "bad.parquet") in str(caught.value)
     assert not (tmp_path / "back").exists()
+
+
+def every(column, value, rows=range(10)):
+    """Return a change of a column in all rows of a batch."""
+
+    def change(table):
+        for row in rows:
+            table = changed(table, row, column, value)
+        return table
+
+    return change
+
+
+@pytest.fixture
+def compressed(tmp_path):
+    log = GrowingLog(tmp_path / "logs", partitions=1)
+    log.append(30, codec="gzip")
+    return pq.read_table(exported(log.logs, tmp_path / "table.parquet"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda t: t.take([0, 1, 2, 3, 3, *range(5, 30)]),
+            "last offset 9: row with offset 3, expected ascending offsets from 0 to 9",
+        ),
+        (every("offset", 100, [3]), "row with offset 100, expected ascending"),
+        (every("offset", -1, [0]), "row with offset -1, expected ascending"),
+        (every("offset", None, [3]), "last offset 9: offset is null"),
+        (every("timestamp_delta", None, [3]), "timestamp_delta is null"),
+        (every("batch_attributes", None), "batch_attributes is null"),
+        (every("leader_epoch", 7, [3]), "leader_epoch -1 and 7 in rows of one batch"),
+        (every("batch_base_offset", 5), "row with offset 0, expected ascending"),
+        (every("batch_records", None, [0]), "batch_records is null"),
+        (every("segment_base_offset", None), "segment_base_offset is null"),
+        (every("segment_base_offset", -1), "segment_base_offset -1, expected at least"),
+        (
+            every("segment_base_offset", 5),
+            "offsets 0 to 9 in a segment with the base offset 5, expected at most 0",
+        ),
+        (
+            every("segment_base_offset", 5, range(20, 30)),
+            "segment base offset 5 after offset 19, expected ascending",
+        ),
+        (
+            every("batch_base_offset", 5, range(10, 20)),
+            "offsets 5 to 19 after 9, expected ascending",
+        ),
+        (every("log_start_offset", None), "log_start_offset is null"),
+        (
+            every("log_start_offset", 1000),
+            "log start offset 1000, expected at most the log end offset 30",
+        ),
+        (every("topic_id", "../../x"), "topic id '../../x', expected 22 characters"),
+    ],
+)
+def test_rows_that_contradict_each_other_are_errors(
+    tmp_path, compressed, change, message
+):
+    pq.write_table(change(compressed), tmp_path / "bad.parquet")
+    with pytest.raises(CorruptRecordError, match=message) as caught:
+        import_logs(tmp_path / "bad.parquet", tmp_path / "back")
+    assert str(tmp_path / "bad.parquet") in str(caught.value)
+    assert not (tmp_path / "back").exists()
+
+
+def test_a_directory_that_was_there_is_left_empty(tmp_path, table, monkeypatch):
+    def fail(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(log_import, "open_to_append", fail)
+    (tmp_path / "back").mkdir()
+    starts = every("log_start_offset", 10, range(30))(table)
+    pq.write_table(starts, tmp_path / "table.parquet")
+    with pytest.raises(KeyboardInterrupt):
+        import_logs(tmp_path / "table.parquet", tmp_path / "back")
+    assert not list((tmp_path / "back").iterdir())
+
+
+def test_columns_may_have_the_types_of_other_tools(tmp_path, table):
+    columns = {"value": pa.large_binary(), "offset": pa.int32(), "magic": pa.int64()}
+    other = table
+    for name, kind in columns.items():
+        at = other.schema.get_field_index(name)
+        other = other.set_column(at, name, other[name].cast(kind))
+    pq.write_table(other, tmp_path / "other.parquet")
+    import_logs(tmp_path / "other.parquet", tmp_path / "back")
+    assert segments_of(tmp_path / "back") == segments_of(tmp_path / "logs")
+    at = table.schema.get_field_index("offset")
+    text = table.set_column(at, "offset", pa.array(["x"] * 30))
+    pq.write_table(text, tmp_path / "text.parquet")
+    with pytest.raises(UnfitRecordsError, match="column offset of string, expected in"):
+        import_logs(tmp_path / "text.parquet", tmp_path / "never")
 
 
 @pytest.mark.parametrize("topic", ["../up", "a/b", "", None])
