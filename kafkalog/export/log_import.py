@@ -34,6 +34,7 @@ from kafkalog.errors import (
     CorruptRecordError,
     NotALogDirectoryError,
     UnfitRecordsError,
+    UnsupportedFormatError,
 )
 from kafkalog.export.batch_columns import (
     HEADER_FIELDS,
@@ -531,7 +532,10 @@ class _PartitionWriter:
         bounds = np.append(0, np.cumsum(sizes))
         self._check_records(records, headers, bounds)
         columns = record_columns(records, headers, bounds)
-        data = encode(columns, headers, bounds, is_checked=True)
+        try:
+            data = encode(columns, headers, bounds, is_checked=True)
+        except UnsupportedFormatError as error:
+            raise self._error(str(error)) from None
         found, _, _ = scan_headers(np.frombuffer(data, np.uint8), 0, 0, len(headers))
         uncompressed = headers["attributes"] & CODEC_MASK == 0
         for i in np.flatnonzero(uncompressed & (found["crc"] != crcs))[:1]:
@@ -564,7 +568,8 @@ def _open_dataset(table: Path) -> Any:
             return delta.DeltaTable(str(table.absolute())).to_pyarrow_dataset()
     dataset = require("pyarrow.dataset", "arrow")
     keys = pa.schema([("topic", pa.string()), ("partition", pa.int32())])
-    hive = dataset.partitioning(keys, flavor="hive")
+    # A file has the two columns, which may be of other types than those of a path.
+    hive = dataset.partitioning(keys, flavor="hive") if table.is_dir() else None
     try:
         return dataset.dataset(table, format="parquet", partitioning=hive)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:

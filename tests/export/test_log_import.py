@@ -487,6 +487,7 @@ def compressed(tmp_path):
         (every("timestamp_delta", None, [3]), "timestamp_delta is null"),
         (every("batch_attributes", None), "batch_attributes is null"),
         (every("leader_epoch", 7, [3]), "leader_epoch -1 and 7 in rows of one batch"),
+        (every("batch_attributes", 7), "compression type 7, expected 0 to 4"),
         (every("batch_base_offset", 5), "row with offset 0, expected ascending"),
         (every("batch_records", None, [0]), "batch_records is null"),
         (every("segment_base_offset", None), "segment_base_offset is null"),
@@ -535,7 +536,13 @@ def test_a_directory_that_was_there_is_left_empty(tmp_path, table, monkeypatch):
 
 
 def test_columns_may_have_the_types_of_other_tools(tmp_path, table):
-    columns = {"value": pa.large_binary(), "offset": pa.int32(), "magic": pa.int64()}
+    columns = {
+        "topic": pa.large_string(),
+        "partition": pa.int64(),
+        "value": pa.large_binary(),
+        "offset": pa.int32(),
+        "magic": pa.int64(),
+    }
     other = table
     for name, kind in columns.items():
         at = other.schema.get_field_index(name)
