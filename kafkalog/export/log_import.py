@@ -160,7 +160,9 @@ def import_logs(
     UnfitRecordsError
         If the table does not have the columns of a reversible export.
     CorruptRecordError
-        If rows of a batch are missing or changed. What was written is removed then.
+        If rows of a batch are missing, there twice or contradict each other. What was
+        written is removed then. A changed key, value or header is noticed only in an
+        uncompressed batch.
 
     Examples
     --------

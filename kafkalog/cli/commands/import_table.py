@@ -38,8 +38,8 @@ def command(
     Segments have the same names. Uncompressed batches have the same bytes, and so have
     all batches of a table with --keep-batches. Other batches are compressed anew, and
     have the same records. Indexes and snapshots are made as a broker makes them after a
-    crash. If rows of a batch are missing or changed, the exit code is 1, and what was
-    written is removed.
+    crash. If rows of a batch are missing, there twice or contradict each other, the
+    exit code is 1, and what was written is removed.
 
     The command needs pyarrow, and for a Delta table deltalake; without it the exit code
     is 3.
