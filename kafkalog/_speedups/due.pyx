@@ -12,9 +12,9 @@ def due_entries(
 ):
     """Fill `out` with the index entries of consecutive batches from `position` on.
 
-    A batch gets an entry if more than `interval` bytes were counted since the last one,
-    its batch included. `since` is the count so far; `timestamp` is the greatest so far,
-    and `timestamp_offset` the last offset of its batch.
+    A batch gets an entry if more than `interval` bytes precede it, counted from the
+    start of the batch with the entry before. `since` is the count so far; `timestamp`
+    is the greatest so far, and `timestamp_offset` the last offset of its batch.
 
     The columns of `out` are the last offset, the position, the greatest timestamp up to
     the batch, its offset, and the bytes counted. Returns the number of entries, and the
