@@ -149,8 +149,8 @@ def read_topic_ids(path: AnyPath) -> dict[str, str]:
     text = read_small(place, links=True).decode("utf-8", "replace")
     ids: dict[str, str] = {}
     for topic, topic_id in _pairs(text, place):
-        known = ids.setdefault(topic, _as_id(topic_id, f"id of topic {topic}", place))
-        if known != _as_id(topic_id, f"id of topic {topic}", place):
+        checked = _as_id(topic_id, f"id of topic {topic}", place)
+        if ids.setdefault(topic, checked) != checked:
             raise LogArgumentError(f"two ids of topic {topic}: {place}")
     if not ids:
         raise LogArgumentError(f"no topic id, expected at least one: {place}")

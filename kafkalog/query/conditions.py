@@ -376,6 +376,11 @@ def constant(value: Value) -> ValueRange:
     return ValueRange(value, value)
 
 
+def partition_ranges(topic: str, partition: int) -> dict[str, ValueRange]:
+    """Return the ranges of the columns with one value in a partition."""
+    return {"topic": constant(topic), "partition": constant(partition)}
+
+
 def batch_ranges(rows: BatchHeaders) -> dict[str, ValueRange]:
     """Return the ranges of the values in batches, from headers that were checked.
 

@@ -222,10 +222,7 @@ def _by_kind(files: dict[str, int]) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for file in files:
         name = parse_file_name(file)
-        if name is None:
-            counts["other"] += 1
-        else:
-            counts[name.kind if name.suffix is None else f"{name.suffix}"] += 1
+        counts["other" if name is None else name.suffix or name.kind] += 1
     return dict(sorted(counts.items()))
 
 

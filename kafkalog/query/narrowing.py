@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkalog.decoding.read_policy import FIRST, LAST, Bounds
-from kafkalog.query.conditions import BatchCondition, constant, every
+from kafkalog.query.conditions import BatchCondition, every, partition_ranges
 
 if TYPE_CHECKING:
     from kafkalog.query.scan import Scan
@@ -30,10 +30,7 @@ def narrow(scan: Scan, condition: BatchCondition) -> Scan:
         return scan
     sources = []
     for source, bounds in scan.sources:
-        ranges = {
-            "topic": constant(source.topic),
-            "partition": constant(source.partition),
-        }
+        ranges = partition_ranges(source.topic, source.partition)
         within = _within(bounds, condition)
         if within.start_offset < within.end_offset and condition.may_match(ranges):
             sources.append((source, within))

@@ -37,6 +37,7 @@ from kafkalog.query.conditions import (
     ValueRange,
     batch_ranges,
     constant,
+    partition_ranges,
     unproven,
 )
 from kafkalog.query.header_columns import timestamp_ranges
@@ -249,10 +250,7 @@ class PartitionReader:
 
     def _of_partition(self) -> dict[str, ValueRange]:
         """Return the ranges of the columns with one value in the partition."""
-        return {
-            "topic": constant(self.source.topic),
-            "partition": constant(self.source.partition),
-        }
+        return partition_ranges(self.source.topic, self.source.partition)
 
     def _sources(
         self, segments: list[LogSegment]
