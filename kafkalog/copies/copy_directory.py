@@ -17,21 +17,18 @@ from typing import Final, Self
 
 import numpy as np
 
+from kafkalog.cleaner.partition_facts import count_records
 from kafkalog.config import LogConfig
 from kafkalog.copies.pending_directory import PendingDirectory
 from kafkalog.copies.valid_batches import end_of_whole
-from kafkalog.decoding.batch_decoder import decode
-from kafkalog.decoding.read_policy import Bounds
-from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import (
     CorruptCheckpointError,
     KafkaLogError,
-    LocatedError,
     UnsupportedFormatError,
 )
 from kafkalog.formats.batch_headers import BatchHeaders, Bytes
 from kafkalog.formats.checkpoint import EpochEntry
-from kafkalog.formats.layout import MAX_BATCH_BYTES, MAX_FILE_BYTES
+from kafkalog.formats.layout import MAX_FILE_BYTES
 from kafkalog.formats.partition_files import (
     PartitionMetadata,
     QuorumState,
@@ -98,27 +95,6 @@ class CopyDirectory(PendingDirectory):
         if end_of_whole(LogSegment(bootstrap)) is not None:
             copyfile(bootstrap, self.path / BOOTSTRAP)
             DISK.sync_path(self.path / BOOTSTRAP)
-
-
-def _count(data: Bytes, origin: int, rows: BatchHeaders) -> int:
-    """Return the number of records; wrapper messages are decoded for it."""
-    wrappers = rows["count"] < 0
-    total = int(rows["count"][~wrappers].sum(dtype=np.int64))
-    if not wrappers.any():
-        return total
-    decoded = decode(
-        data,
-        origin,
-        rows[wrappers],
-        bounds=Bounds(),
-        limit=MAX_BATCH_BYTES,
-        workspace=Workspace(),
-        split_large=True,
-    )
-    counts = (
-        len(views.records) for views in decoded if not isinstance(views, LocatedError)
-    )
-    return total + sum(counts)
 
 
 def _is_valid(path: Path, parse: Callable[[bytes], object]) -> bool:
@@ -188,7 +164,7 @@ class CopiedLog:
         self.batches += len(rows) - len(rejected)
         written = np.ones(len(rows), np.bool_)
         written[[index for index, _ in rejected]] = False
-        self.records += _count(data, origin, rows[written])
+        self.records += int(count_records(rows[written], data, origin).sum())
         return rejected
 
     def copy_quorum_files(self, source: Path) -> None:

@@ -191,11 +191,8 @@ class _JobRun:
         number = 1 if self.last is None else self.last["run"] + 1
         with self.output.staged(number) as staging:
             results = self._write(session(), staging) if self.new.ranges else []
-            if failed := [
-                task_result.error
-                for task_result in results
-                if task_result.error is not None
-            ]:
+            failed = [result.error for result in results if result.error is not None]
+            if failed:  # a fatal error ended the others
                 raise min(failed, key=lambda error: not isinstance(error, FATAL_ERRORS))
             rows: Counter[TopicPartition] = Counter()
             for result in results:
