@@ -54,10 +54,11 @@ def print_rows(
         cells = (cells_of(row, fields) for row in rows)
         _print_table(columns, cells, no_color=no_color)
     elif form == "csv":
-        _print_csv(_csv_of(rows))
+        for lines in _csv_of(rows):
+            emit_csv("\n".join(lines) + "\n")
     else:
         texts = (json.dumps(row, ensure_ascii=False) for row in rows)
-        _print_json(([text] for text in texts), form)
+        _print_json(texts, form)
 
 
 def rows_of(table: pa.Table) -> Iterator[Row]:
@@ -250,11 +251,6 @@ def csv_line(cells: Iterable[Any]) -> str:
     return line.getvalue()
 
 
-def _print_csv(blocks: Iterable[list[str]]) -> None:
-    for lines in blocks:
-        emit_csv("\n".join(lines) + "\n")
-
-
 class JsonList:
     """A JSON list on standard output, with each element on a line."""
 
@@ -271,16 +267,16 @@ class JsonList:
         emit("[]\n" if self._before == "[" else "]\n")
 
 
-def _print_json(blocks: Iterable[list[str]], form: str) -> None:
+def _print_json(texts: Iterable[str], form: str) -> None:
     """Print objects, one a line; as ``json``, a list that is closed after an error."""
     if form == "jsonl":
-        for lines in blocks:
-            emit_json("\n".join(lines) + "\n")
+        for text in texts:
+            emit_json(f"{text}\n")
         return
     elements = JsonList()
     try:
-        for lines in blocks:
-            elements.add(lines)
+        for text in texts:
+            elements.add([text])
     finally:
         elements.end()
 

@@ -215,27 +215,29 @@ class _BrokerStart:
 
     def _load_metadata(self, stack: ExitStack) -> None:
         """Load the metadata log, which a controller recovers at every start."""
-        for found in self._directories:
-            for name, path in found.partitions:
-                if name.topic != METADATA_TOPIC:
-                    continue
-                config = self._settings.of(METADATA_TOPIC).config
-                offsets = CheckpointedOffsets(clean=False)
-                loaded = _LoadedLog(found, name, _unread(name, path))
-                self._logs.append(loaded)
-                try:
-                    rehearsal = stack.enter_context(
-                        rehearse(path, offsets, config, self._broker)
-                    )
-                except LogStartError as error:
-                    self._fail(loaded, error)
-                    continue
-                self._describe(loaded, rehearsal, config)
-                self._use_snapshot(loaded)
-                for file in rehearsal.copy.iterdir():
-                    if file.is_file() and not file.is_symlink():
-                        rehearsal.disk.copy_content(file)
-                self._use_metadata(found, rehearsal.copy)
+        metadata_logs = [
+            (_LoadedLog(found, name, _unread(name, path)), path)
+            for found in self._directories
+            for name, path in found.partitions
+            if name.topic == METADATA_TOPIC
+        ]
+        offsets = CheckpointedOffsets(clean=False)
+        for loaded, path in metadata_logs:
+            self._logs.append(loaded)
+            config = self._settings.of(METADATA_TOPIC).config
+            try:
+                rehearsal = stack.enter_context(
+                    rehearse(path, offsets, config, self._broker)
+                )
+            except LogStartError as error:
+                self._fail(loaded, error)
+                continue
+            self._describe(loaded, rehearsal, config)
+            self._use_snapshot(loaded)
+            for file in rehearsal.copy.iterdir():
+                if file.is_file() and not file.is_symlink():
+                    rehearsal.disk.copy_content(file)
+            self._use_metadata(loaded.found, rehearsal.copy)
 
     def _use_snapshot(self, loaded: _LoadedLog) -> None:
         """Move the end of a metadata log to its newest snapshot, if that is later.
