@@ -6,11 +6,6 @@ adds files and these versions together, so that a run that ends at any point has
 appended each record once or not at all. Files that were written for a commit that did
 not happen are no part of the table; Delta's ``VACUUM`` removes them.
 
-Two more transactions, ``.../last-offset`` and ``.../last-leader-epoch``, have the last
-offset before that one, and the leader epoch that the log had there; ``.../topic-id``
-has the last 63 bits of the topic id. A log that has other ones at the next run is not
-that of the table.
-
 A commit fails if another one has changed a version that it changes, or if the table's
 snapshot has another version than this run has reached. So of two runs at once, one
 fails.
@@ -38,7 +33,6 @@ from kafkalog.errors import (
     NotALogDirectoryError,
 )
 from kafkalog.export import arrow
-from kafkalog.export.log_lineage import Lineage
 from kafkalog.export.optional_packages import require
 from kafkalog.formats.timestamps import FIRST_DAY, LAST_DAY
 from kafkalog.query.readable_offsets import earliest_offset, latest_offset
@@ -62,9 +56,6 @@ CODECS: Final = {
     "lz4": "LZ4_RAW",
     "none": "UNCOMPRESSED",
 }
-LAST_OFFSET: Final = "/last-offset"
-LAST_LEADER_EPOCH: Final = "/last-leader-epoch"
-TOPIC_ID: Final = "/topic-id"
 DATE: Final = "date"
 LOG_FOLDER: Final = "_delta_log"
 STACK: Final = "\n   0: "
@@ -87,8 +78,7 @@ class DeltaResult:
     version : int
         The table's version after the run.
     losses : list of str
-        A line for each partition whose log does not continue where the table ends, or
-        has other records.
+        A line for each partition whose log does not continue where the table ends.
     problems : list of ScanProblem
         What the scan skipped.
     """
@@ -111,7 +101,6 @@ class _Continued:
     topic: str
     partition: int
     committed: int | None
-    directory: Location
     reached: int
     next_offset: int
     end: int
@@ -128,17 +117,6 @@ class _Continued:
     @property
     def changed(self) -> bool:
         return self.has_rows or self.next_offset != self.reached
-
-    def versions(self) -> dict[str, int]:
-        """Return the versions to commit, by application id."""
-        versions = {self.application_id: self.next_offset}
-        lineage = Lineage.of(self.directory, self.next_offset)
-        if lineage.leader_epoch is not None:
-            versions[self.application_id + LAST_OFFSET] = self.next_offset - 1
-            versions[self.application_id + LAST_LEADER_EPOCH] = lineage.leader_epoch
-        if lineage.topic_number is not None:
-            versions[self.application_id + TOPIC_ID] = lineage.topic_number
-        return versions
 
 
 def application_id(topic: str, partition: int) -> str:
@@ -188,8 +166,8 @@ def append_new(
 
     The table is made if it is missing. It is partitioned by topic. A partition that
     the table has is continued where the last run ended, whatever the scan's start
-    offset; the first run begins at the scan's bounds. A log that has other records at
-    the offsets in the table is not read. Memory is bounded by `commit_bytes`.
+    offset; the first run begins at the scan's bounds. Memory is bounded by
+    `commit_bytes`.
 
     Parameters
     ----------
@@ -327,9 +305,8 @@ class _DeltaAppend:
         delta = self._delta
         properties = delta.CommitProperties(
             app_transactions=[
-                delta.Transaction(*transaction)
+                delta.Transaction(one.application_id, one.next_offset)
                 for one in changed
-                for transaction in one.versions().items()
             ]
         )
         with errors_of_delta(self._out):
@@ -428,31 +405,18 @@ class _DeltaAppend:
             start = self._start(directory, source)
             end = latest_offset(directory, source, read_committed=committed_only)
             first = self._first(source, bounds)
-            one = _Continued(*place, None, directory, first, first, end)
+            one = _Continued(*place, None, first, first, end)
             one.committed = self._table.transaction_version(one.application_id)
             if one.committed is not None:
                 one.reached = one.committed
                 one.next_offset = max(one.committed, start)
-                if difference := self._difference(one, one.committed):
-                    one.next_offset = end = one.committed  # so that nothing is read
-                    self.result.losses.append(difference)
-                elif loss := _loss(one.name, one.committed, start, end):
+                if loss := _loss(one.name, one.committed, start, end):
                     self.result.losses.append(loss)
             one.end = max(one.next_offset, min(end, bounds.end_offset))
             self._continued[place] = one
             new = replace(bounds, start_offset=one.next_offset, end_offset=one.end)
             sources.append((source, new))
         self._scan = replace(scan, sources=tuple(sources), problems=[])
-
-    def _difference(self, one: _Continued, committed: int) -> str | None:
-        """Return how a log differs from the one in the table, or None."""
-        version = self._table.transaction_version
-        epoch = None
-        if version(one.application_id + LAST_OFFSET) == committed - 1:
-            epoch = version(one.application_id + LAST_LEADER_EPOCH)
-        recorded = Lineage(epoch, version(one.application_id + TOPIC_ID))
-        log = Lineage.of(one.directory, committed)
-        return recorded.difference(one.name, committed, log)
 
     def _check_not_continued(self, changed: list[_Continued]) -> None:
         """Raise `CommitConflictError` unless the table's snapshot is where this run is.

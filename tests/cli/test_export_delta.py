@@ -45,7 +45,7 @@ def test_missing_offsets_are_reported_with_exit_code_1(tmp_path):
     assert ran.stderr.splitlines() == [
         "kafkalog: offsets 10 to 19 of grown-0 are missing: the log starts at 20, "
         "expected 10 or less",
-        "kafkalog: partitions that do not continue the table: 1",
+        "kafkalog: partitions with missing offsets: 1",
     ]
     assert DeltaTable(out).to_pyarrow_table().num_rows == 20
 

@@ -13,7 +13,7 @@ import polars
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 import kafkalog
 from kafkalog.errors import (
@@ -31,10 +31,9 @@ from kafkalog.query.scan_columns import COLUMNS
 from tests import golden_data
 from tests.cli import golden
 from tests.query import kafka_rows
-from tests.spark.growing import GrowingLog, T
+from tests.spark.growing import GrowingLog
 
 ROOT = golden_data.GOLDEN.parents[1]
-ZEROS_AND_A_ONE = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
 def rows_of(out):
@@ -282,85 +281,6 @@ def test_a_log_that_has_become_shorter_is_reported_and_not_read(tmp_path, log):
         ]
         assert done.commits == 0
     assert rows_of(out) == expected
-
-
-def write_log(folder, records, leader_epoch):
-    """Write a log of one batch of `records` records."""
-    builder = kafkalog.RecordBatchBuilder(leader_epoch=leader_epoch)
-    for offset in range(records):
-        builder.append(None, b"%d in %d" % (offset, leader_epoch), timestamp=T + offset)
-    folder.mkdir(parents=True, exist_ok=True)
-    folder.joinpath(f"{0:020d}.log").write_bytes(builder.build())
-
-
-@pytest.mark.parametrize("grown", [20, 40])
-def test_a_log_that_was_written_again_is_reported_and_not_read(tmp_path, grown):
-    folder, out = tmp_path / "logs" / "orders-0", tmp_path / "lake"
-    write_log(folder, 20, leader_epoch=3)
-    append_new(kafkalog.scan(folder), out)
-    expected = rows_of(out)
-    write_log(folder, grown, leader_epoch=4)
-    for _ in range(2):
-        done = append_new(kafkalog.scan(folder), out)
-        assert done.losses == [
-            "the log of orders-0 was truncated and written again: leader epoch 4 at "
-            "offset 19, expected 3"
-        ]
-        assert done.commits == 0
-    assert rows_of(out) == expected
-
-
-@pytest.mark.parametrize("grown", [5, 20, 40])
-def test_a_topic_that_was_created_again_is_reported_and_not_read(tmp_path, grown):
-    folder, out = tmp_path / "logs" / "orders-0", tmp_path / "lake"
-    for count, topic_id in ((20, "K48VsEpRT9uBWc5sqaDtCA"), (grown, ZEROS_AND_A_ONE)):
-        write_log(folder, count, leader_epoch=0)
-        text = f"version: 0\ntopic_id: {topic_id}"
-        folder.joinpath("partition.metadata").write_text(text)
-        done = append_new(kafkalog.scan(folder), out)
-    assert done.losses == [
-        "the topic of orders-0 was deleted and created again: it has another topic id "
-        "than the records up to offset 19 in the table"
-    ]
-    assert len(rows_of(out)) == 20
-    folder.joinpath("partition.metadata").write_text("corrupt")
-    assert not append_new(kafkalog.scan(folder), out).losses or grown == 5
-
-
-def test_a_log_of_a_later_leader_epoch_is_continued(tmp_path, log):
-    out = tmp_path / "lake"
-    log.append(20)
-    for epoch in range(1, 4):
-        append_new(kafkalog.scan(log.logs), out)
-        for partition, folder in enumerate(log.folders):
-            first = log.ends[partition]
-            builder = kafkalog.RecordBatchBuilder(base_offset=first, leader_epoch=epoch)
-            builder.append(None, b"x", timestamp=T)
-            with folder.joinpath(f"{0:020d}.log").open("ab") as file:
-                file.write(builder.build())
-            log.written.add((partition, first, b"x"))
-            log.ends[partition] += 1
-    assert not append_new(kafkalog.scan(log.logs), out).losses
-    assert rows_of(out) == sorted(log.written)
-
-
-def test_an_epoch_recorded_for_another_offset_is_not_compared(tmp_path):
-    folder, out = tmp_path / "logs" / "orders-0", tmp_path / "lake"
-    write_log(folder, 20, leader_epoch=3)
-    append_new(kafkalog.scan(folder), out)
-    table = DeltaTable(out)
-    table.create_write_transaction(  # as a run of the Spark job commits it
-        [],
-        "append",
-        table.schema(),
-        ["topic"],
-        commit_properties=CommitProperties(
-            app_transactions=[Transaction("kafkalog/orders-0", 30)]
-        ),
-    )
-    write_log(folder, 40, leader_epoch=4)
-    done = append_new(kafkalog.scan(folder), out)
-    assert (done.records, done.losses) == (10, [])
 
 
 def test_records_before_damage_are_appended_and_those_after_it_later(tmp_path, log):

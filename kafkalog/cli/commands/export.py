@@ -94,9 +94,7 @@ def command(
     run appends what is new since the last one, and appends it once, even if runs are
     interrupted. The first run begins at --start-offset, later ones where the last one
     ended. If a log does not continue there, the missing offsets are reported, the rest
-    is appended, and the exit code is 1. A log that has other records at the same
-    offsets, by its topic id or leader epoch, is reported and not read. The exit code is
-    4 if another run is appending.
+    is appended, and the exit code is 1. It is 4 if another run is appending.
 
     With --reversible, rows have the columns of their batches, and kafkalog import
     writes the logs again. Batches without records, control batches and segments without
@@ -180,8 +178,7 @@ def _append(
         exits.print_error(loss)
     exits.report_problems(done.problems)
     if done.losses:
-        count = len(done.losses)
-        raise exits.Damaged(f"partitions that do not continue the table: {count}")
+        raise exits.Damaged(f"partitions with missing offsets: {len(done.losses)}")
 
 
 def _form_of(out: Path, form: str | None) -> str:
