@@ -292,7 +292,7 @@ class _TableSource:
             if name == "topic":
                 expected = expected.value_type
             try:
-                columns.append(column if name == "headers" else column.cast(expected))
+                columns.append(column.cast(expected))
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                 reason = f"column {name} of {column.type}, expected {expected}: {error}"
                 raise UnfitRecordsError(f"{reason}: {self._table}") from None

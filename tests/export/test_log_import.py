@@ -542,6 +542,9 @@ def test_columns_may_have_the_types_of_other_tools(tmp_path, table):
         "value": pa.large_binary(),
         "offset": pa.int32(),
         "magic": pa.int64(),
+        "headers": pa.large_list(
+            pa.struct({"key": pa.large_string(), "value": pa.large_binary()})
+        ),
     }
     other = table
     for name, kind in columns.items():
@@ -555,6 +558,11 @@ def test_columns_may_have_the_types_of_other_tools(tmp_path, table):
     pq.write_table(text, tmp_path / "text.parquet")
     with pytest.raises(UnfitRecordsError, match="column offset of string, expected in"):
         import_logs(tmp_path / "text.parquet", tmp_path / "never")
+    at = table.schema.get_field_index("headers")
+    lists = table.set_column(at, "headers", pa.array([[1]] * 30))
+    pq.write_table(lists, tmp_path / "lists.parquet")
+    with pytest.raises(UnfitRecordsError, match=r"column headers of .*lists\.parquet"):
+        import_logs(tmp_path / "lists.parquet", tmp_path / "never")
 
 
 @pytest.mark.parametrize("topic", ["../up", "a/b", "", None])
