@@ -102,7 +102,8 @@ cdef inline int64_t body_size(const Columns* of, Py_ssize_t row) noexcept nogil:
     cdef int64_t delta = wrapping_sub(of.offset[row], of.base_offset)
     cdef int64_t key = bytes_size(&of.key, row), value = bytes_size(&of.value, row)
     cdef int64_t headers = 1 if of.header_bounds == NULL else headers_size(of, row)
-    cdef int64_t size = 1 + varlong_size(wrapping_sub(of.timestamp[row], of.base_timestamp))
+    cdef int64_t time_delta = wrapping_sub(of.timestamp[row], of.base_timestamp)
+    cdef int64_t size = 1 + varlong_size(time_delta)
     if key < 0 or value < 0 or headers < 0 or delta < 0 or delta > INT32_MAX:
         return -1
     size += varlong_size(delta) + key + value + headers

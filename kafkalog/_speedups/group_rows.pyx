@@ -134,7 +134,8 @@ cdef Groups groups_of(tuple table, Py_ssize_t count, Py_ssize_t width) except *:
     groups.most = min(entries.shape[0], slots.shape[0] // 2)
     groups.key_capacity = keys.shape[0]
     if count:
-        groups.key_bytes = entries[count - 1, BEGIN] + max(entries[count - 1, LENGTH], 0)
+        groups.key_bytes = entries[count - 1, BEGIN]
+        groups.key_bytes += max(entries[count - 1, LENGTH], 0)
     return groups
 
 

@@ -129,7 +129,8 @@ def skip_schema_headers(
     """
     cdef Py_ssize_t i, done = 0
     cdef Values values = values_of(
-        data, valid, begins.shape[0], min(ends.shape[0], starts.shape[0], lengths.shape[0])
+        data, valid, begins.shape[0],
+        min(ends.shape[0], starts.shape[0], lengths.shape[0]),
     )
     cdef Cursor at = Cursor(values.data, 0, 0)
     cdef RowKind kind
