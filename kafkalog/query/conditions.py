@@ -363,8 +363,9 @@ NOTHING: Final = Either(())
 
 _UNKNOWN: Final = CODEC_MASK + 1 - len(CODECS)
 # A batch of an unknown codec is read, so that it is reported.
-_LEAST_CODEC: Final = np.array([*CODECS, *[""] * _UNKNOWN])
-_GREATEST_CODEC: Final = np.array([*CODECS, *[chr(0x10FFFF)] * _UNKNOWN])
+# Objects, as NumPy's own strings are compared without zeros at their end.
+_LEAST_CODEC: Final = np.array([*CODECS, *[""] * _UNKNOWN], object)
+_GREATEST_CODEC: Final = np.array([*CODECS, *[chr(0x10FFFF)] * _UNKNOWN], object)
 
 
 def _mask(found: Any) -> Mask:

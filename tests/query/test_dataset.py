@@ -173,6 +173,13 @@ def test_numbers_beyond_64_bits_or_the_precision_of_floats_are_compared_exactly(
     assert not len(lazy.filter(offset == 10**30).collect())
 
 
+def test_a_codec_differs_from_its_name_with_a_zero_at_the_end():
+    data, whole = golden("k431-clean", "read_uncommitted")
+    zero = pc.scalar("none\0")
+    for term in (pc.field("codec") != zero, pc.field("codec") < zero):
+        assert data.count_rows(filter=term) == len(whole.filter(term))
+
+
 def test_a_lazy_scan_reads_the_first_rows_and_then_filters_them():
     data, whole = golden("k431-clean", "read_uncommitted")
     last = pl.col("offset") == pl.col("offset").max()
