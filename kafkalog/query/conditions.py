@@ -132,7 +132,9 @@ class Comparison:
         if self.column not in ranges:
             return np.True_
         least, greatest, nulls = ranges[self.column]
-        value = self.value
+        value: Any = self.value
+        if isinstance(value, str):  # NumPy's own strings have no zeros at the end
+            value = np.array(value, object)
         match self.sign:
             case "==":
                 found = (least <= value) & (value <= greatest)
@@ -363,7 +365,6 @@ NOTHING: Final = Either(())
 
 _UNKNOWN: Final = CODEC_MASK + 1 - len(CODECS)
 # A batch of an unknown codec is read, so that it is reported.
-# Objects, as NumPy's own strings are compared without zeros at their end.
 _LEAST_CODEC: Final = np.array([*CODECS, *[""] * _UNKNOWN], object)
 _GREATEST_CODEC: Final = np.array([*CODECS, *[chr(0x10FFFF)] * _UNKNOWN], object)
 
