@@ -128,8 +128,12 @@ def to_reader(scan: Scan) -> pa.RecordBatchReader:
 
 
 def to_table(scan: Scan) -> pa.Table:
-    """Return all records of a scan as one table, whose chunks are those of the scan."""
-    return pa.Table.from_batches(to_batches(scan), scan.schema)
+    """Return all records of a scan as one table, whose chunks are those of the scan.
+
+    All chunks of a column have one dictionary: Arrow groups and joins no others.
+    """
+    table = pa.Table.from_batches(to_batches(scan), scan.schema)
+    return table.unify_dictionaries()
 
 
 def _array(name: str, records: Records[Any]) -> pa.Array:

@@ -140,6 +140,19 @@ class LogDataset(ds.UnionDataset):  # type: ignore[misc]
         """
         return scanner_of(self.request, columns, filter, batch_size, options)
 
+    def to_table(
+        self,
+        columns: list[str] | Mapping[str, pc.Expression] | None = None,
+        filter: pc.Expression | None = None,
+        **options: Any,
+    ) -> pa.Table:
+        """Return the table of a scanner with these options.
+
+        All chunks of a column have one dictionary: Arrow groups and joins no others.
+        """
+        table: pa.Table = self.scanner(columns, filter, **options).to_table()
+        return table.unify_dictionaries()
+
     def get_fragments(
         self, filter: pc.Expression | None = None
     ) -> Iterator[LogFragment]:
@@ -239,7 +252,8 @@ class LogFragment:
 
     def to_table(self, schema: pa.Schema | None = None, **options: Any) -> pa.Table:
         """Return the table of a scanner with these options."""
-        return self.scanner(schema, **options).to_table()
+        table: pa.Table = self.scanner(schema, **options).to_table()
+        return table.unify_dictionaries()
 
     def head(self, num_rows: int, **options: Any) -> pa.Table:
         """Return the first rows of a scanner with these options."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import pickle
+from collections import Counter
 from functools import cache
 
 import datafusion
@@ -15,6 +16,7 @@ import pyarrow.dataset as ds
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import feather
 
 import kafkalog
 from kafkalog.query.scan_columns import COLUMNS
@@ -228,6 +230,26 @@ def test_datafusion_sorts_a_dataset_of_which_no_partition_matches(order):
     assert context.sql(f"select count(*) from data {where}").to_pylist() == [
         {"count(*)": 0}
     ]
+
+
+def test_tables_of_several_topics_are_grouped_and_joined_by_topic(tmp_path):
+    data, _ = golden("k431-clean", "read_uncommitted")
+    names = ["topic", "segment", "codec", "offset"]
+    parts = [part.to_table(columns=names) for part in data.get_fragments()]
+    for table in (
+        kafkalog.scan(golden_data.logs("k431-clean"), columns=names).to_arrow(),
+        data.to_table(names, filter=~pc.field("is_control")),
+        *parts,
+    ):
+        topics = table["topic"].to_pylist()
+        grouped = table.group_by("topic").aggregate([([], "count_all")])
+        assert {
+            row["topic"]: row["count_all"] for row in grouped.to_pylist()
+        } == Counter(topics)
+        assert table.join(grouped, "topic").num_rows == len(topics)
+        feather.write_feather(table, tmp_path / "records")
+        assert feather.read_table(tmp_path / "records") == table
+    assert max(len(part["topic"].unique()) for part in parts) > 1
 
 
 def test_a_dataset_pickles():
