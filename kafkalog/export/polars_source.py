@@ -64,18 +64,9 @@ def to_lazy(scan: Scan) -> pl.LazyFrame:
     return register_io_source(partial(_read, scan), schema=schema)
 
 
-def _read(
-    scan: Scan,
-    columns: list[str] | None,
-    predicate: pl.Expr | None,
-    limit: int | None,
-    batch_size: int | None,
-) -> Iterator[pl.DataFrame]:
-    """Return frames of the first `limit` records for which a predicate is true.
-
-    As Polars wants it, the limit comes before the predicate.
-    """
-    return until_exit(_frames(scan, columns, predicate, limit, batch_size))
+def _read(scan: Scan, *request: Any) -> Iterator[pl.DataFrame]:
+    """Return what `_frames` yields, for any thread of Polars to read."""
+    return until_exit(_frames(scan, *request))
 
 
 def _frames(
@@ -85,6 +76,10 @@ def _frames(
     limit: int | None,
     batch_size: int | None,
 ) -> Iterator[pl.DataFrame]:
+    """Yield frames of the first `limit` records for which a predicate is true.
+
+    As Polars wants it, the limit comes before the predicate.
+    """
     columns = list(scan.columns) if columns is None else columns
     if limit is not None:
         scan = limited(scan, limit)

@@ -339,7 +339,7 @@ class Scan:
         Returns
         -------
         iterator of Records
-            Chunks, each of one partition, in order of offsets. None is empty.
+            Chunks, each of one partition, in order of offsets. No chunk is empty.
 
         Raises
         ------
