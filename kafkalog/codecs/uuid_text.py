@@ -52,3 +52,15 @@ def uuid_from_text(text: str) -> bytes:
         raise ValueError(f"{shown(text)}, expected 22 characters of URL-safe base64")
     padded = text[:22].encode("ascii") + b"=="
     return binascii.a2b_base64(padded.translate(_FROM_URL))
+
+
+def canonical_uuid(text: str) -> str:
+    """Return the text that Kafka writes for the UUID that it reads from `text`.
+
+    Padding is removed, and the bits of the last character that a UUID does not use.
+    Raises `ValueError` as `uuid_from_text`.
+
+    >>> canonical_uuid("AAAAAAAAAAAAAAAAAAAAAR==")
+    'AAAAAAAAAAAAAAAAAAAAAQ'
+    """
+    return uuid_to_text(uuid_from_text(text))

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from kafkalog.codecs.uuid_text import uuid_from_text, uuid_to_text
+from kafkalog.codecs.uuid_text import canonical_uuid
 from kafkalog.errors import LogArgumentError, LogStateError, NotALogDirectoryError
 from kafkalog.formats.properties import MetaProperties
 from kafkalog.log.cluster_metadata import METADATA_PARTITION, read_cluster_settings
@@ -206,7 +206,7 @@ def _as_topic_ids(
 
 def _as_id(text: str, role: str, path: Path | None = None) -> str:
     try:
-        return uuid_to_text(uuid_from_text(text))
+        return canonical_uuid(text)
     except ValueError as error:
         place = "" if path is None else f": {path}"
         raise LogArgumentError(f"{role}: {error}{place}") from None

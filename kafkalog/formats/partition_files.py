@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from kafkalog.codecs.decimal_text import int_from_text
-from kafkalog.codecs.uuid_text import ZERO_UUID, uuid_from_text, uuid_to_text
+from kafkalog.codecs.uuid_text import ZERO_UUID, canonical_uuid, uuid_from_text
 from kafkalog.errors import CorruptCheckpointError, UnsupportedFormatError
 
 NO_EPOCH: Final = -1
@@ -67,7 +67,7 @@ class PartitionMetadata:
             raise _missing_line(data)
         text = _second_part(lines[1], at)
         try:
-            topic_id = _canonical(text)
+            topic_id = canonical_uuid(text)
         except ValueError as error:
             raise CorruptCheckpointError(
                 str(error), position=at, kafka_name="IllegalArgumentException"
@@ -220,10 +220,6 @@ def _second_part(line: bytes, at: int) -> str:
     return parts[1]
 
 
-def _canonical(text: str) -> str:
-    return uuid_to_text(uuid_from_text(text))
-
-
 def _json(content: dict[str, Any]) -> bytes:
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
 
@@ -266,7 +262,7 @@ def _text_of(content: dict[str, Any], name: str) -> str:
 def _uuid_of(content: dict[str, Any], name: str) -> str:
     text = _text_of(content, name)
     try:
-        return _canonical(text)
+        return canonical_uuid(text)
     except ValueError as error:
         raise CorruptCheckpointError(f"{name} {error}", position=0) from None
 

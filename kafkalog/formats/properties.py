@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple, Self
 
 from kafkalog.codecs.decimal_text import int_from_text
-from kafkalog.codecs.uuid_text import uuid_from_text, uuid_to_text
+from kafkalog.codecs.uuid_text import canonical_uuid, uuid_from_text
 from kafkalog.errors import CorruptCheckpointError, UnsupportedFormatError
 
 _BLANKS: Final = " \t\f"
@@ -212,6 +212,6 @@ def _uuid(found: Mapping[str, Property], key: str) -> str | None:
         return None
     text, at = found[key]
     try:
-        return uuid_to_text(uuid_from_text(text))
+        return canonical_uuid(text)
     except ValueError as error:
         raise CorruptCheckpointError(f"{key} {error}", position=at) from None

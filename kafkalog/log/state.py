@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from kafkalog.codecs.uuid_text import uuid_from_text, uuid_to_text
+from kafkalog.codecs.uuid_text import canonical_uuid
 from kafkalog.config import LogConfig
 from kafkalog.errors import (
     CorruptCheckpointError,
@@ -42,12 +42,11 @@ def checked_topic_id(topic_id: str | None) -> str | None:
     if topic_id is None:
         return None
     try:
-        raw = uuid_from_text(PartitionMetadata(topic_id).topic_id)
+        return canonical_uuid(PartitionMetadata(topic_id).topic_id)
     except (TypeError, ValueError):
         raise LogArgumentError(
             f"topic id {topic_id!r}, expected 22 characters of base64, not all A"
         ) from None
-    return uuid_to_text(raw)
 
 
 class TopicIdFile:
