@@ -19,6 +19,7 @@ from kafkalog.codecs.bytes_text import repair_utf8
 from kafkalog.errors import InvalidTextError
 from kafkalog.export.batch_streams import stream_of
 from kafkalog.export.optional_packages import require
+from kafkalog.formats.timestamps import MAX_MS_IN_US
 from kafkalog.query.records import BytesColumn, HeadersColumn, Records, ViewColumn
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 else:
     pa = require("pyarrow", "arrow")
 
-MAX_MS_IN_US = (2**63 - 1) // 1000
 
 HEADERS = pa.list_(
     pa.struct(

@@ -34,7 +34,7 @@ from kafkalog.errors import (
 )
 from kafkalog.export import arrow
 from kafkalog.export.optional_packages import require
-from kafkalog.formats.timestamps import FIRST_DAY, LAST_DAY
+from kafkalog.formats.timestamps import FIRST_DAY, LAST_DAY, MAX_MS_IN_US
 from kafkalog.query.readable_offsets import earliest_offset, latest_offset
 
 if TYPE_CHECKING:
@@ -60,9 +60,6 @@ DATE: Final = "date"
 LOG_FOLDER: Final = "_delta_log"
 STACK: Final = "\n   0: "
 """Where errors of Delta's library have the stack of its own code."""
-US_PER_MS: Final = 1000
-MAX_MS: Final = (2**63 - 1) // US_PER_MS
-"""The greatest timestamp that microseconds can hold; the least is its negative."""
 
 
 @dataclass(slots=True)
@@ -445,15 +442,16 @@ class _DeltaAppend:
         """Raise `InvalidRecordError` for a timestamp that Delta cannot hold."""
         column = rows.column("timestamp").cast(pa.int64())
         times = column.fill_null(0).to_numpy()
-        for i in np.flatnonzero((times > MAX_MS) | (times < -MAX_MS))[:1].tolist():
-            error = InvalidRecordError(
-                f"timestamp {times[i]} of {name} at offset {rows['offset'][i]}, "
-                f"expected {-MAX_MS} to {MAX_MS}, which Delta's microseconds can hold"
-            )
-            error.add_note(
-                "Parquet files, or --columns without timestamp, can have it."
-            )
-            raise error
+        far = np.flatnonzero((times > MAX_MS_IN_US) | (times < -MAX_MS_IN_US))
+        if not len(far):
+            return
+        i = int(far[0])
+        error = InvalidRecordError(
+            f"timestamp {times[i]} of {name} at offset {rows['offset'][i]}, expected "
+            f"{-MAX_MS_IN_US} to {MAX_MS_IN_US}, which Delta's microseconds can hold"
+        )
+        error.add_note("Parquet files, or --columns without timestamp, can have it.")
+        raise error
 
 
 class _ReversibleAppend(_DeltaAppend):

@@ -19,6 +19,9 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND: Final = timedelta(milliseconds=1)
 MIN_INT64: Final = -(2**63)
 MAX_INT64: Final = 2**63 - 1
+US_PER_MS: Final = 1000
+MAX_MS_IN_US: Final = MAX_INT64 // US_PER_MS
+"""The greatest timestamp that 64 bits of microseconds hold; minus it is the least."""
 FIRST_DAY, LAST_DAY = (
     int(np.datetime64(date, "D").astype(np.int64))
     for date in ("0001-01-01", "9999-12-31")

@@ -12,12 +12,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalog.errors import ConfigError
-from kafkalog.formats.timestamps import as_ms
+from kafkalog.formats.timestamps import MAX_MS_IN_US, US_PER_MS, as_ms
 from kafkalog.log.log import Log
 from kafkalog.query.listing import SegmentSummary, list_path
 from kafkalog.spark.functions import Paths, format_source_options
 from kafkalog.spark.read_options import SourceOptions, parse_options
-from kafkalog.spark.row_converter import MAX_TIMESTAMP_MS, US_PER_MS
 from kafkalog.spark.task_dataframes import Row, dataframe_of_rows
 from kafkalog.storage.location import Location
 
@@ -127,9 +126,9 @@ def _times(timestamps: Time | Iterable[Time]) -> tuple[int, ...]:
     if isinstance(timestamps, (int, datetime)):
         timestamps = [timestamps]
     times = tuple(as_ms(timestamp) for timestamp in timestamps)
-    if outside := [ms for ms in times if abs(ms) > MAX_TIMESTAMP_MS]:
+    if outside := [ms for ms in times if abs(ms) > MAX_MS_IN_US]:
         raise ConfigError(
-            f"timestamp {outside[0]} ms, expected at most {MAX_TIMESTAMP_MS} ms either"
+            f"timestamp {outside[0]} ms, expected at most {MAX_MS_IN_US} ms either"
             " side of 1970, the range of Spark's"
         )
     return times
@@ -203,4 +202,4 @@ def _microseconds(time_ms: int | None) -> int | None:
     """Return a timestamp in microseconds, limited to the range of Spark's."""
     if time_ms is None:
         return None
-    return max(-MAX_TIMESTAMP_MS, min(time_ms, MAX_TIMESTAMP_MS)) * US_PER_MS
+    return max(-MAX_MS_IN_US, min(time_ms, MAX_MS_IN_US)) * US_PER_MS

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from kafkalog.errors import InvalidRecordError
 from kafkalog.export.arrow import bitmap, bytes_array, headers_array
 from kafkalog.export.optional_packages import require
+from kafkalog.formats.timestamps import MAX_MS_IN_US, US_PER_MS
 from kafkalog.query.records import BytesColumn, HeadersColumn, Records
 from kafkalog.spark.spark_columns import COLUMNS, canonical_name
 
@@ -28,8 +29,6 @@ else:
 
 MAX_ROWS: Final = 32_000
 MAX_BYTES: Final = 8 << 20
-US_PER_MS: Final = 1000
-MAX_TIMESTAMP_MS: Final = (2**63 - 1) // US_PER_MS
 OFFSET_BYTES: Final = 4
 HEADER_BYTES: Final = 2 * OFFSET_BYTES + 3
 LONGEST_NAME: Final = 32
@@ -130,12 +129,12 @@ class RowConverter:
 def _microseconds(column: npt.NDArray[np.int64], topic: str) -> pa.Array:
     """Return timestamps in microseconds; -1 ms, no timestamp, is not null."""
     if len(column) and (
-        int(column.max()) > MAX_TIMESTAMP_MS or int(column.min()) < -MAX_TIMESTAMP_MS
+        int(column.max()) > MAX_MS_IN_US or int(column.min()) < -MAX_MS_IN_US
     ):
-        outside = column[(column > MAX_TIMESTAMP_MS) | (column < -MAX_TIMESTAMP_MS)][0]
+        outside = column[(column > MAX_MS_IN_US) | (column < -MAX_MS_IN_US)][0]
         raise InvalidRecordError(
             f"timestamp {outside} ms of topic {topic}, expected at most"
-            f" {MAX_TIMESTAMP_MS} ms either side of 1970, the range of Spark's"
+            f" {MAX_MS_IN_US} ms either side of 1970, the range of Spark's"
         )
     buffers = [None, pa.py_buffer(column * US_PER_MS)]
     kind = COLUMNS["timestamp"].arrow_type
