@@ -144,10 +144,10 @@ def report_damage(errors: Sequence[LocatedError]) -> None:
 
 def describe(error: BaseException) -> str:
     """Return an error's message as one line."""
-    if isinstance(error, OSError) and error.strerror and error.filename is not None:
-        return f"{error.strerror}: {os.fsdecode(error.filename)}"
     if isinstance(error, OSError) and error.strerror:
-        return error.strerror
+        if error.filename is None:
+            return error.strerror
+        return f"{error.strerror}: {os.fsdecode(error.filename)}"
     return str(error) or "interrupted"
 
 

@@ -29,6 +29,7 @@ from kafkalog.export.internal_tables import (
     GROUPS,
     Row,
     committed_rows,
+    complete_table,
     sorted_table,
 )
 from kafkalog.export.optional_packages import require
@@ -124,7 +125,7 @@ def groups(
     (4, 0)
     """
     found = scan(source, filesystem=filesystem, storage_options=storage_options)
-    return _complete(*readable_groups(found, at))
+    return complete_table(*readable_groups(found, at))
 
 
 def readable_groups(found: Scan, at: Time | None) -> tuple[pa.Table, Errors]:
@@ -133,14 +134,7 @@ def readable_groups(found: Scan, at: Time | None) -> tuple[pa.Table, Errors]:
     All commits of a group are in one partition.
     """
     commits, errors = _readable_commits(found, at)
-    return sorted_table(iter(commits), GROUPS, *GROUP_ORDER), errors
-
-
-def _complete(table: pa.Table, errors: Errors) -> pa.Table:
-    """Return a table; raise the first error, if there is any."""
-    if errors:
-        raise errors[0]
-    return table
+    return sorted_table(commits, GROUPS, *GROUP_ORDER), errors
 
 
 def lag(
@@ -189,7 +183,7 @@ def lag(
     {'group': 'readers-txn', 'offset': 11, 'log_end_offset': 212, 'lag': 201}
     """
     found = scan(source, filesystem=filesystem, storage_options=storage_options)
-    return _complete(*readable_lag(found, at))
+    return complete_table(*readable_lag(found, at))
 
 
 def readable_lag(found: Scan, at: Time | None) -> tuple[pa.Table, Errors]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafkalog.errors import (
     CorruptRecordError,
+    LocatedError,
     NotALogDirectoryError,
     UnsupportedFormatError,
 )
@@ -425,8 +426,9 @@ def _decoded(topic: str, key: bytes | None, value: bytes | None) -> Row:
     return record.name, record.version, *texts, None
 
 
-def table_of(rows: Iterator[Row], schema: pa.Schema) -> pa.Table:
+def table_of(rows: Iterable[Row], schema: pa.Schema) -> pa.Table:
     """Return a table of rows, with few of them as Python objects at a time."""
+    rows = iter(rows)
     batches = [
         pa.RecordBatch.from_arrays(_arrays(some, schema.names, schema), schema=schema)
         for some in iter(lambda: list(islice(rows, BATCH_ROWS)), [])
@@ -434,10 +436,17 @@ def table_of(rows: Iterator[Row], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_batches(batches, schema)
 
 
-def sorted_table(rows: Iterator[Row], schema: pa.Schema, *sorted_by: str) -> pa.Table:
+def sorted_table(rows: Iterable[Row], schema: pa.Schema, *sorted_by: str) -> pa.Table:
     """Return a table of rows, sorted."""
     order = [(name, "ascending") for name in sorted_by]
     return table_of(rows, schema).sort_by(order)
+
+
+def complete_table(table: pa.Table, errors: Sequence[LocatedError]) -> pa.Table:
+    """Return a table; raise the first of the errors for which rows are missing."""
+    if errors:
+        raise errors[0]
+    return table
 
 
 def _arrays(rows: Sequence[Row], names: list[str], schema: pa.Schema) -> list[pa.Array]:

@@ -26,6 +26,7 @@ from kafkalog.export.internal_tables import (
     TIME,
     TRANSACTION_STATE,
     Row,
+    complete_table,
     table_of,
     transactions,
 )
@@ -212,9 +213,7 @@ def txns(
         filesystem=filesystem,
         storage_options=storage_options,
     )
-    if errors:
-        raise errors[0]
-    return table
+    return complete_table(table, errors)
 
 
 def readable_txns(

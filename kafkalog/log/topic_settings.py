@@ -71,18 +71,11 @@ PASS_SETTINGS: Final = (
 SettingsSource = Literal["passed", "cluster", "defaults", "unknown"]
 
 
-def require_log_config(config: object) -> None:
-    """Raise `LogArgumentError` for settings that are no `LogConfig`."""
-    if not isinstance(config, LogConfig):
-        kind = type(config).__name__
-        raise LogArgumentError(f"config of type {kind}, expected a LogConfig")
-
-
-def require_broker_config(broker: object) -> None:
-    """Raise `LogArgumentError` for settings that are no `BrokerConfig`."""
-    if not isinstance(broker, BrokerConfig):
-        kind = type(broker).__name__
-        raise LogArgumentError(f"broker of type {kind}, expected a BrokerConfig")
+def require_settings(name: str, passed: object, kind: type) -> None:
+    """Raise `LogArgumentError` for settings of another type."""
+    if not isinstance(passed, kind):
+        found, expected = type(passed).__name__, kind.__name__
+        raise LogArgumentError(f"{name} of type {found}, expected a {expected}")
 
 
 class PartitionSettings(NamedTuple):
@@ -117,9 +110,9 @@ class TopicSettings:
     ) -> None:
         for passed in (config, *(topics or {}).values()):
             if passed is not None:
-                require_log_config(passed)
+                require_settings("config", passed, LogConfig)
         if broker is not None:
-            require_broker_config(broker)
+            require_settings("broker", broker, BrokerConfig)
         self._directories = directories
         self._config = config
         self._topics = dict(topics or {})
@@ -133,7 +126,7 @@ class TopicSettings:
 
     def set_topic(self, topic: str, config: LogConfig) -> None:
         """Set the settings of a topic from now on."""
-        require_log_config(config)
+        require_settings("config", config, LogConfig)
         self._topics[topic] = config
 
     def of(self, topic: str, topic_id: str | None = None) -> PartitionSettings:

@@ -64,7 +64,7 @@ from kafkalog.log.rolling import roll
 from kafkalog.log.runtime import guarded
 from kafkalog.log.state import LogState
 from kafkalog.log.time_lookup import TimestampOffset, find_record, find_visible_offset
-from kafkalog.log.topic_settings import require_log_config
+from kafkalog.log.topic_settings import require_settings
 from kafkalog.log.watermarks import LogIsolation, read_limit_of
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.segment.log_segment import LogSegment
@@ -847,7 +847,7 @@ class WritableLog:
         ...         log.config.retention_bytes
         1073741824
         """
-        require_log_config(config)
+        require_settings("config", config, LogConfig)
         self._log.config = config
 
     @property

@@ -125,14 +125,16 @@ class HeadersColumn(Generic[ByteStrings]):
 class HeaderViews(HeadersColumn[ViewColumn]):
     """The headers of n records in place, which are located when first accessed."""
 
+    _views: RecordViews
+
     def __init__(self, views: RecordViews) -> None:
-        vars(self)["views"] = views
+        vars(self)["_views"] = views  # as the class above is frozen
 
     @cached_property
     def _located(self) -> HeadersColumn[ViewColumn]:
-        views: RecordViews = vars(self)["views"]
-        offsets, places = find_headers(views)
-        key, value = (ViewColumn(views.data, *places[i : i + 2]) for i in (0, 2))
+        offsets, places = find_headers(self._views)
+        data = self._views.data
+        key, value = (ViewColumn(data, *places[i : i + 2]) for i in (0, 2))
         return HeadersColumn(offsets, key, value)
 
     @property
