@@ -113,6 +113,10 @@ class RecycledMemory:
         self._used[id(used)] = used, name, memory
         return array
 
+    def take_bytes(self, length: int) -> Bytes:
+        """Return an array of `length` bytes, to read a file into."""
+        return self.take("bytes", length, np.uint8)
+
     def _memory_for(self, name: str, size: int) -> Bytes:
         """Return unused memory that is at most a third larger, or new memory."""
         unused = self._unused[name]

@@ -40,7 +40,7 @@ from kafkalog.formats.layout import (
     LOG_OVERHEAD,
     RECORD_BATCH_OVERHEAD,
 )
-from kafkalog.storage.buffers import BufferPool
+from kafkalog.storage.buffers import KeptBuffer
 from kafkalog.storage.byte_source import ByteSource
 
 RUN: Final = np.dtype(
@@ -90,14 +90,14 @@ class LogDump:
 
         Raises `ToolEnded` where Kafka's tool ends; all lines before that are printed.
         """
-        buffers = BufferPool()
+        buffer = KeptBuffer()
         for name in ("record", "last_offset", "max_timestamp"):
             self._run[name] = -1
         position, length = 0, STEP_BYTES
         try:
             while True:
                 end = min(end, source.size)
-                data = source.read(position, min(length, end - position), buffers.take)
+                data = source.read(position, min(length, end - position), buffer.take)
                 self._run["origin"], self._run["entry"] = position, 0
                 self._batches(data)
                 position += self._at("entry")

@@ -25,10 +25,13 @@ else:
 
 T = TypeVar("T")
 
-IDLE_SECONDS: Final = 0.05
-"""Time at the exit in which no stream is read, after which none will be."""
-
 PAUSE_SECONDS: Final = 0.002
+
+IDLE_PAUSES: Final = 50
+"""Pauses at the exit in which no stream is read, after which none will be.
+
+They are counted, not timed: on a busy machine a pause lasts longer, as do the readers.
+"""
 
 _streams: Final = WeakSet[Generator[Any]]()
 _has_ended: Final = threading.Event()
@@ -59,19 +62,19 @@ def _end_streams() -> None:
     """End all streams, and return once no thread reads or releases one.
 
     A thread that reads ahead gets the end, and releases the stream and its batches. A
-    stream that is still there after `IDLE_SECONDS` has a reader that does not read.
+    stream that is still there after `IDLE_PAUSES` has a reader that does not read.
     """
     _has_ended.set()
     if not _streams:
         return
-    streams, idle_since = list(_streams), time.monotonic()
-    while time.monotonic() - idle_since < IDLE_SECONDS:
+    streams, idle = list(_streams), 0
+    while idle < IDLE_PAUSES:
         before = len(streams)
         del streams  # no reference while the other threads run
         time.sleep(PAUSE_SECONDS)
         streams = list(_streams)
-        if len(streams) != before or GEN_RUNNING in map(getgeneratorstate, streams):
-            idle_since = time.monotonic()
+        is_read = GEN_RUNNING in map(getgeneratorstate, streams)
+        idle = 0 if is_read or len(streams) != before else idle + 1
 
 
 atexit.register(_end_streams)

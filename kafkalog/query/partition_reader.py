@@ -45,7 +45,7 @@ from kafkalog.query.sources import PartitionSource
 from kafkalog.segment.entry_order import Limits
 from kafkalog.segment.file_records import STEP_BYTES, FileRecords, Skipped, Step
 from kafkalog.segment.log_segment import LogSegment
-from kafkalog.storage.buffers import BufferPool, Take
+from kafkalog.storage.buffers import KeptBuffer, Take
 from kafkalog.storage.byte_source import ByteSource, MemorySource
 from kafkalog.storage.file_names import MAX_OFFSET
 from kafkalog.storage.location import Location
@@ -172,7 +172,7 @@ class PartitionReader:
     bounds: Bounds
     policy: ReadPolicy
     condition: BatchCondition = ANYTHING
-    take: Take | None = field(default_factory=lambda: BufferPool().take)
+    take: Take = field(default_factory=lambda: KeptBuffer().take)
     headers_suffice: Suffice = all_suffice
     resume_point: ResumePoint | None = None
     bytes_done: int = 0

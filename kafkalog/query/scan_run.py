@@ -1,17 +1,22 @@
-"""One run of a scan: steps are decoded in order, or ahead in threads.
+"""One run of a scan: steps are read and decoded in order, or ahead in threads.
 
 The CRCs of ordinary batches are checked while they are decoded. At a mismatch all steps
 read ahead are discarded, and the run resumes from that batch with CRCs checked before
 decoding: only the reader of the file can find the next valid batch.
+
+A thread decodes the step that it has read, while its processor's caches have the bytes.
+The steps of a file are read one after another, as each ends at a batch.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate, pairwise
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -34,7 +39,7 @@ from kafkalog.query.records import Origin, Records, make_records, make_views
 from kafkalog.query.scan_columns import COLUMNS
 from kafkalog.query.sources import PartitionSource
 from kafkalog.segment.file_records import Step
-from kafkalog.storage.buffers import BufferPool, Take
+from kafkalog.storage.buffers import KeptBuffer, Take
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -60,15 +65,21 @@ class CrcMismatch(NamedTuple):
 
 
 class DecodeTask(NamedTuple):
-    """A step to decode, its origin, and the number of its partition."""
+    """A step to decode, its origin, and the number of its partition.
+
+    `bytes_done` are the bytes of the partition up to the end of the step.
+    """
 
     step: SegmentStep
     origin: Origin
     partition: int
+    bytes_done: int
 
 
+Task: TypeAlias = DecodeTask | ScanProblem
 Result: TypeAlias = Records[Any] | ScanProblem | Exception | CrcMismatch
-Results = list[Result]
+DoneTask: TypeAlias = tuple[Task, Iterable[Result]]
+Report: TypeAlias = Callable[[Task | None], None]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -94,33 +105,68 @@ class ScanRun:
             self.policy = policy.checking_first()
 
     def in_order(self) -> Iterator[Records]:
-        """Yield chunks, each step decoded when it is requested."""
+        """Yield chunks, each step read and decoded when it is requested."""
         views_stay = self.views and not self.reuse
         buffers = ColumnBuffers(kept=self.reuse)
         workspace = self._workspace(buffers, stays=views_stay)
-        take = None if views_stay else BufferPool().take
-        tasks = self._tasks(take, None)
-        while (task := next(tasks, None)) is not None:
-            if isinstance(task, ScanProblem):
-                self.problems.append(task)
-                continue
-            mismatch = yield from self._records(self._decode(task, workspace, buffers))
-            if mismatch is not None:
-                tasks = self._tasks(take, mismatch)
+        take = RecycledMemory().take_bytes if views_stay else KeptBuffer().take
+
+        def done(mismatch: CrcMismatch | None) -> Generator[DoneTask, None, None]:
+            for task in self._tasks(take, mismatch):
+                yield task, self._decode(task, workspace, buffers)
+
+        return self._chunks(done)
 
     def in_threads(self, threads: int) -> Iterator[Records]:
-        """Yield chunks in order, with some steps decoded ahead in `threads` threads.
+        """Yield chunks in order, with some steps read and decoded ahead in threads.
 
         The threads are named ``kafkalog-scan``, and end with the run.
         """
         from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(threads, "kafkalog-scan") as pool:
-            mismatch = yield from self._ahead(pool, threads, None)
-            while mismatch is not None:
-                mismatch = yield from self._ahead(pool, threads, mismatch)
+            yield from self._chunks(partial(self._ahead, pool, threads))
 
-    def _reader(self, partition: int, take: Take | None) -> PartitionReader:
+    def _chunks(
+        self, done: Callable[[CrcMismatch | None], Generator[DoneTask, None, None]]
+    ) -> Iterator[Records]:
+        """Yield the records of tasks, which `done` starts again at a CRC mismatch."""
+        report = self._reporter()
+        mismatch = yield from self._until_mismatch(done(None), report)
+        while mismatch is not None:
+            mismatch = yield from self._until_mismatch(done(mismatch), report)
+        report(None)
+
+    def _until_mismatch(
+        self, done: Generator[DoneTask, None, None], report: Report
+    ) -> Generator[Records, None, CrcMismatch | None]:
+        with closing(done):
+            for task, results in done:
+                mismatch = yield from self._records(results)
+                if mismatch is not None:
+                    return mismatch
+                report(task)
+        return None
+
+    def _reporter(self) -> Report:
+        """Return the function that reports the progress after a task, or at the end."""
+        progress = self.progress
+        if progress is None:
+            return lambda _task: None
+        numbers = range(len(self.sources))
+        sizes = [self._reader(i, KeptBuffer().take).size() for i in numbers]
+        *before, total = accumulate(sizes, initial=0)
+
+        def report(task: Task | None) -> None:
+            if task is None:
+                progress(total, total)
+            elif isinstance(task, DecodeTask):
+                done = before[task.partition] + task.bytes_done
+                progress(min(done, total), total)
+
+        return report
+
+    def _reader(self, partition: int, take: Take) -> PartitionReader:
         source, bounds = self.sources[partition]
         return PartitionReader(
             source=source,
@@ -134,16 +180,10 @@ class ScanRun:
     def _headers_suffice(self, rows: BatchHeaders, bounds: Bounds) -> Bools:
         return without_gaps(rows, bounds, self.policy.max_batch_bytes)
 
-    def _tasks(
-        self, take: Take | None, mismatch: CrcMismatch | None
-    ) -> Iterator[DecodeTask | ScanProblem]:
-        """Yield the steps to decode and what is skipped; report the progress."""
-        progress, numbers = self.progress, range(len(self.sources))
-        sizes = [
-            0 if progress is None else self._reader(i, None).size() for i in numbers
-        ]
-        *before, total = accumulate(sizes, initial=0)
-        for i in numbers[0 if mismatch is None else mismatch.partition :]:
+    def _tasks(self, take: Take, mismatch: CrcMismatch | None) -> Iterator[Task]:
+        """Yield the steps to decode and what is skipped, from a mismatch on."""
+        first = 0 if mismatch is None else mismatch.partition
+        for i in range(first, len(self.sources)):
             reader, source = self._reader(i, take), self.sources[i][0]
             if mismatch is not None and mismatch.partition == i:
                 reader = reader.resumed(mismatch.step, mismatch.position)
@@ -152,11 +192,7 @@ class ScanRun:
                     yield step
                 else:
                     origin = Origin(source.topic, source.partition, (step.segment,))
-                    yield DecodeTask(step, origin, i)
-                if progress is not None:
-                    progress(min(before[i] + reader.bytes_done, total), total)
-        if progress is not None:
-            progress(total, total)
+                    yield DecodeTask(step, origin, i, reader.bytes_done)
 
     def _workspace(
         self, buffers: ColumnBuffers, *, stays: bool
@@ -167,9 +203,12 @@ class ScanRun:
         return ColumnWorkspace(self.columns, buffers)
 
     def _decode(
-        self, task: DecodeTask, workspace: DecodeWorkspace[Any], buffers: ColumnBuffers
+        self, task: Task, workspace: DecodeWorkspace[Any], buffers: ColumnBuffers
     ) -> Iterator[Records | ScanProblem | CrcMismatch]:
-        """Yield the records of a step, up to a CRC mismatch."""
+        """Yield the records of a step, up to a CRC mismatch, or a problem."""
+        if isinstance(task, ScanProblem):
+            yield task
+            return
         step = task.step.step
         if self.policy.needs == "records":
             yield from self._decode_records(task, step, workspace, buffers)
@@ -214,64 +253,33 @@ class ScanRun:
 
     def _ahead(
         self, pool: ThreadPoolExecutor, threads: int, mismatch: CrcMismatch | None
-    ) -> Generator[Records, None, CrcMismatch | None]:
-        """Decode steps in threads, until there are none or a CRC differs.
+    ) -> Generator[DoneTask, None, None]:
+        """Yield tasks in order, done ahead in threads.
 
-        While the caller has the records of one step, each thread decodes another. More
-        steps ahead would need more memory than the caches have.
+        While the caller has the records of one step, each thread has another, and one
+        may wait. More steps ahead would need more memory than the caches have.
         """
-        buffers, failure = BufferPool(), None
-        queue, decode_step = _DecodeQueue(buffers), self._thread_decoder()
-        tasks = self._tasks(None if self.views else buffers.take, mismatch)
+        memory = RecycledMemory()
+        tasks = self._tasks(memory.take_bytes, mismatch)
+        queue = _TaskQueue(tasks, self._thread_decoder(memory))
         try:
-            while True:
-                try:
-                    task = next(tasks)
-                except StopIteration:
-                    break
-                except (LocatedError, OSError) as error:
-                    failure = error  # raised after the records before it
-                    break
-                if isinstance(task, ScanProblem):
-                    queue.append(_done([task]))
-                else:
-                    data = task.step.step.data
-                    queue.append(pool.submit(decode_step, task), data)
-                mismatch = yield from self._drained(queue, threads)
-                if mismatch is not None:
-                    return mismatch
-            mismatch = yield from self._drained(queue, 0)
+            for _ in range(threads + 1):
+                pool.submit(queue.work)
+            while (done := queue.get()) is not None:
+                pool.submit(queue.work)
+                yield done
         finally:
-            queue.cancel()
-        if failure is not None and mismatch is None:
-            raise failure
-        return mismatch
+            queue.stop()
 
-    def _drained(
-        self, queue: _DecodeQueue, most: int
-    ) -> Generator[Records, None, CrcMismatch | None]:
-        """Yield records from the head of the queue, until `most` steps are left."""
-        for results in queue.drain(most):
-            mismatch = yield from self._records(results)
-            if mismatch is not None:
-                return mismatch
-        return None
+    def _thread_decoder(self, memory: RecycledMemory) -> Callable[[Task], list[Result]]:
+        """Return the function that decodes a step in a thread's own workspace."""
+        own = threading.local()
 
-    def _thread_decoder(self) -> Callable[[DecodeTask], Results]:
-        """Return the function that a thread decodes a step with, in its own memory."""
-        own, memory = threading.local(), RecycledMemory()
-
-        def decode_step(task: DecodeTask) -> Results:
+        def decode_step(task: Task) -> list[Result]:
             if not hasattr(own, "workspace"):
                 own.buffers = ColumnBuffers(kept=False, memory=memory)
                 own.workspace = self._workspace(own.buffers, stays=True)
-            results: Results = []
-            try:
-                for result in self._decode(task, own.workspace, own.buffers):
-                    results.append(result)
-            except LocatedError as error:
-                results.append(error)
-            return results
+            return list(_with_error(self._decode(task, own.workspace, own.buffers)))
 
         return decode_step
 
@@ -291,41 +299,50 @@ class ScanRun:
         return None
 
 
-@dataclass(slots=True)
-class _DecodeQueue:
-    """Steps in threads, in their order, and the buffers that hold their bytes."""
+class _TaskQueue:
+    """Tasks in their order, each read and then decoded by one call of `work`."""
 
-    buffers: BufferPool
-    waiting: deque[tuple[Future[Results], Bytes | None]] = field(default_factory=deque)
+    def __init__(
+        self,
+        tasks: Iterator[Task],
+        decode_step: Callable[[Task], list[Result]],
+    ) -> None:
+        self._tasks = tasks
+        self._decode_step = decode_step
+        self._stopped = False
+        self._reading = threading.Lock()
+        self._done: SimpleQueue[Future[DoneTask | None]] = SimpleQueue()
 
-    def append(self, future: Future[Results], data: Bytes | None = None) -> None:
-        """Append a step; its `data` is held until it is decoded."""
-        if data is not None:
-            self.buffers.hold(data)
-        self.waiting.append((future, data))
+    def work(self) -> None:
+        """Read and decode the next step, in any thread."""
+        from concurrent.futures import Future
 
-    def drain(self, most: int) -> Iterator[Results]:
-        """Yield results from the head, waiting for each, until `most` are left."""
-        while len(self.waiting) > most:
-            future, data = self.waiting.popleft()
-            results = future.result()
-            if data is not None:
-                self.buffers.release(data)
-            yield results
+        done: Future[DoneTask | None] = Future()
+        try:
+            with self._reading:
+                self._done.put(done)
+                task = None if self._stopped else next(self._tasks, None)
+            results = None if task is None else (task, self._decode_step(task))
+        except BaseException as error:
+            done.set_exception(error)
+        else:
+            done.set_result(results)
 
-    def cancel(self) -> None:
-        """Cancel the steps whose results are not needed any more."""
-        for future, _ in self.waiting:
-            future.cancel()
+    def get(self) -> DoneTask | None:
+        """Wait for the next task, and return it with its results; None at the end."""
+        return self._done.get().result()
+
+    def stop(self) -> None:
+        """Let no thread begin to read another step."""
+        self._stopped = True
 
 
-def _done(results: Results) -> Future[Results]:
-    """Return a future that has its result, to keep the order of the queue."""
-    from concurrent.futures import Future
-
-    future: Future[Results] = Future()
-    future.set_result(results)
-    return future
+def _with_error(results: Iterator[Result]) -> Iterator[Result]:
+    """Yield results, and the error that ends them instead of raising it."""
+    try:
+        yield from results
+    except LocatedError as error:
+        yield error
 
 
 def split_step(step: Step, header_only: Bools) -> Iterator[tuple[Step, bool]]:

@@ -48,7 +48,7 @@ from kafkalog.segment.entry_search import (
     read_valid_entry,
     tail_error,
 )
-from kafkalog.storage.buffers import BufferPool, Take
+from kafkalog.storage.buffers import KeptBuffer, Take
 from kafkalog.storage.byte_source import ByteSource
 
 STEP_BYTES: Final = 4 << 20
@@ -116,8 +116,8 @@ class FileRecords:
     `before` is the last offset before the next entry. `select` is called with the
     headers of each step, and returns which entries are selected, and whether the rest
     of the file is not; other entries are neither verified nor returned. The bytes of a
-    step are in a buffer from `take`, a new one if that is None. By default there is one
-    buffer, so that they are valid until the next step.
+    step are in a buffer from `take`. By default there is one buffer, so that they are
+    valid until the next step.
 
     The policy states what is read. If it trusts headers, and `headers_suffice` returns
     True for the rows of a step, only the headers in `data` are valid, and no CRC is
@@ -133,7 +133,7 @@ class FileRecords:
     headers_suffice: Callable[[BatchHeaders], bool] = headers_always_suffice
     limits: Limits = field(default_factory=Limits)
     policy: ReadPolicy = STRICT
-    take: Take | None = field(default_factory=lambda: BufferPool().take)
+    take: Take = field(default_factory=lambda: KeptBuffer().take)
     first_bytes: int = FIRST_STEP_BYTES
     step_bytes: int = STEP_BYTES
     end: int = 0

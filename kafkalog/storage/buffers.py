@@ -1,8 +1,7 @@
-"""Buffers for reads, which are reused once their content is not needed any more."""
+"""A buffer for reads, which is reused once its content is not needed any more."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -15,24 +14,13 @@ Take = Callable[[int], Bytes]
 
 
 @dataclass(slots=True)
-class BufferPool:
-    """Buffers for reading; one that is held is not returned by `take`."""
+class KeptBuffer:
+    """A buffer for reading; what was read before is overwritten."""
 
-    _buffers: list[Bytes] = field(default_factory=list)
-    _holders: Counter[int] = field(default_factory=Counter)
+    _buffer: Bytes = field(default_factory=lambda: np.empty(0, np.uint8))
 
     def take(self, length: int) -> Bytes:
-        """Return a buffer of at least `length` bytes that is not held."""
-        for buffer in self._buffers:
-            if len(buffer) >= length and not self._holders[id(buffer)]:
-                return buffer
-        self._buffers.append(np.empty(length, np.uint8))
-        return self._buffers[-1]
-
-    def hold(self, data: Bytes) -> None:
-        """Keep the buffer of `data` until `release` is called as often as this."""
-        self._holders[id(data.base)] += 1
-
-    def release(self, data: Bytes) -> None:
-        """Undo one `hold`: after the last the buffer may be overwritten."""
-        self._holders[id(data.base)] -= 1
+        """Return a buffer of at least `length` bytes, the last one if it has them."""
+        if len(self._buffer) < length:
+            self._buffer = np.empty(length, np.uint8)
+        return self._buffer

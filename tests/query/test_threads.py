@@ -41,7 +41,7 @@ def small_steps(monkeypatch):
     made = file_records.FileRecords.__init__
 
     def with_small_steps(self, **options):
-        made(self, **{"step_bytes": 100_000, **options})
+        made(self, **{**options, "step_bytes": 100_000})
 
     monkeypatch.setattr(file_records.FileRecords, "__init__", with_small_steps)
 
@@ -166,6 +166,23 @@ def test_threads_end_when_a_scan_is_closed(segment):
     next(chunks)
     chunks.close()
     assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("threads", THREADS)
+def test_the_progress_is_reported_in_the_thread_of_the_caller(segment, threads):
+    path, positions = segment
+    calls = []
+
+    def progress(done, total):
+        calls.append((threading.current_thread(), done, total))
+
+    take_offsets(scan(path, threads, progress=progress), [])
+    callers, done, totals = map(list, zip(*calls, strict=True))
+    assert set(callers) == {threading.current_thread()}
+    assert set(totals) == {positions[-1]}
+    assert done == sorted(done)
+    assert len(set(done)) > 50
+    assert done[-1] == positions[-1]
 
 
 @pytest.mark.parametrize("threads", [0, -1])
