@@ -269,7 +269,7 @@ THREADS: Final = (
         type=click.IntRange(min=1),
         default=1,
         show_default=True,
-        help="Number of threads that decode.",
+        help="Number of threads that read and decode.",
     ),
 )
 

@@ -158,8 +158,8 @@ def scan(
         of bytes. One that is not UTF-8 raises `InvalidTextError`, with its topic,
         partition and offset. `Scan.chunks` always has bytes.
     threads : int
-        Number of threads that decode. They are named ``kafkalog-scan`` and end with
-        each reading.
+        Number of threads that read and decode. They are named ``kafkalog-scan`` and end
+        with each reading.
     progress : callable, optional
         Called with the bytes read so far, and the bytes of all files.
     filesystem : pyarrow.fs.FileSystem or fsspec.AbstractFileSystem, optional
