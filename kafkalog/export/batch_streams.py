@@ -33,7 +33,11 @@ IDLE_PAUSES: Final = 50
 They are counted, not timed: on a busy machine a pause lasts longer, as do the readers.
 """
 
+RELEASE_PAUSES: Final = 10
+"""Pauses after the last stream is released, in which its batches are released, too."""
+
 _streams: Final = WeakSet[Generator[Any]]()
+_were_made: Final = threading.Event()
 _has_ended: Final = threading.Event()
 
 
@@ -48,6 +52,7 @@ def until_exit(batches: Iterator[T]) -> Generator[T]:
     """Return a stream of batches, for any thread to read, that ends at the exit."""
     stream = _until_exit(batches)
     _streams.add(stream)
+    _were_made.set()
     return stream
 
 
@@ -65,10 +70,10 @@ def _end_streams() -> None:
     stream that is still there after `IDLE_PAUSES` has a reader that does not read.
     """
     _has_ended.set()
-    if not _streams:
+    if not _were_made.is_set():
         return
     streams, idle = list(_streams), 0
-    while idle < IDLE_PAUSES:
+    while idle < (IDLE_PAUSES if streams else RELEASE_PAUSES):
         before = len(streams)
         del streams  # no reference while the other threads run
         time.sleep(PAUSE_SECONDS)
