@@ -91,8 +91,10 @@ def bench_read_against_python(benchmark, segment, shape, codec, size):
 
 @pytest.mark.parametrize("size", ["16k"])
 @pytest.mark.parametrize(("shape", "codec"), CASES + COMPRESSED)
-def bench_two_threads(benchmark, shape, codec, size):
-    data = large_segment(shape, codec, size, LARGE_BYTES).read_bytes()
+@pytest.mark.parametrize("place", ["memory", "file"])
+def bench_two_threads(benchmark, shape, codec, size, place):
+    path = large_segment(shape, codec, size, LARGE_BYTES)
+    data = path if place == "file" else path.read_bytes()
     two, one = partial(ours, data, threads=2), partial(ours, data)
     count = one()
     assert benchmark.pedantic(two, rounds=5, warmup_rounds=1) == count
