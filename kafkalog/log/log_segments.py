@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_right
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -27,7 +27,14 @@ from kafkalog.segment.entry_search import read_valid_entry
 from kafkalog.segment.file_records import FileRecords
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.file_names import MAX_OFFSET, file_name, parse_file_names
-from kafkalog.storage.location import AnyPath, Location, OpenedSource, entries, locate
+from kafkalog.storage.location import (
+    AnyPath,
+    Entry,
+    Location,
+    OpenedSource,
+    entries,
+    locate,
+)
 
 QUIET_NS: Final = 50_000_000
 """Age of a directory's modification time after which a listing of it is complete.
@@ -37,6 +44,7 @@ The clocks of file systems advance in steps of some milliseconds."""
 ABANDONED_NS: Final = 1_000_000_000
 """Age of the modification time after which a ``.swap`` was left by a crash."""
 
+LOG: Final = ".log"
 PAUSE_S: Final = 0.005
 MAX_LISTINGS: Final = 1000
 """Maximum listings of a directory while a ``.swap`` file in it is to be renamed."""
@@ -48,7 +56,7 @@ MAX_RELISTINGS: Final = 20
 """Maximum listings of the directory for one segment while it keeps changing."""
 
 
-class Listing(NamedTuple):
+class LogFiles(NamedTuple):
     """The ``.log`` files of a directory by base offset.
 
     `swaps` is whether a ``.swap`` file is to be renamed. The segments that it replaces
@@ -57,6 +65,13 @@ class Listing(NamedTuple):
 
     files: list[tuple[int, str]]
     swaps: bool
+
+
+class Listing(NamedTuple):
+    """The segments of a partition's directory, and all its entries."""
+
+    segments: list[LogSegment]
+    entries: Sequence[Entry]
 
 
 class LostTail(NamedTuple):
@@ -72,47 +87,54 @@ def list_segments(directory: AnyPath) -> list[LogSegment]:
 
     While a broker renames files, the directory is listed until two listings agree.
     """
-    directory = locate(directory)
-    files = _files(directory)
+    return list_directory(locate(directory)).segments
+
+
+def list_directory(directory: Location) -> Listing:
+    """List the segments as `list_segments` does, and all entries next to them."""
+    listed, files = _list(directory)
     ends = [*(base - 1 for base, _ in files[1:]), MAX_OFFSET][: len(files)]
-    return [
+    segments = [
         LogSegment(directory / name, base, end)
         for (base, name), end in zip(files, ends, strict=True)
     ]
+    return Listing(segments, listed)
 
 
-def _files(directory: Location) -> list[tuple[int, str]]:
-    """List the ``.log`` files by base offset, once no file is being renamed."""
+def _list(directory: Location) -> tuple[Sequence[Entry], list[tuple[int, str]]]:
+    """List the entries, and the ``.log`` files, once no file is being renamed."""
     if not isinstance(directory, Path):
-        return _list(directory).files  # object stores do not rename
-    previous: Listing | None = None
+        listed = entries(directory)
+        return listed, _log_files(listed).files  # object stores do not rename
+    previous: LogFiles | None = None
     for number in range(MAX_LISTINGS):
         changed_ns = directory.stat().st_mtime_ns
         quiet_ns = time.time_ns() - changed_ns
-        listing = _list(directory)
-        is_quiet = quiet_ns > (ABANDONED_NS if listing.swaps else QUIET_NS)
+        listed = entries(directory)
+        found = _log_files(listed)
+        is_quiet = quiet_ns > (ABANDONED_NS if found.swaps else QUIET_NS)
         if is_quiet and directory.stat().st_mtime_ns == changed_ns:
             break
-        if not listing.swaps and (listing == previous or number == MAX_DIFFERING):
+        if not found.swaps and (found == previous or number == MAX_DIFFERING):
             break
-        previous = listing
-        if listing.swaps:
+        previous = found
+        if found.swaps:
             time.sleep(PAUSE_S)
-    return listing.files
+    return listed, found.files
 
 
-def _list(directory: Location) -> Listing:
+def _log_files(listed: Sequence[Entry]) -> LogFiles:
     files, swaps = [], set()
-    listed = {entry.name: entry for entry in entries(directory)}
-    for file, name in parse_file_names(listed).items():
+    logs = {entry.name: entry for entry in listed if LOG in entry.name}
+    for file, name in parse_file_names(logs).items():
         if name.kind != "log":
             continue
-        if name.suffix is None and listed[file].is_file(follow_symlinks=False):
+        if name.suffix is None and logs[file].is_file(follow_symlinks=False):
             files.append((name.base_offset, file))
         elif name.suffix == "swap":
             swaps.add(name.base_offset)
     files.sort()
-    return Listing(files, not swaps.issubset(base for base, _ in files))
+    return LogFiles(files, not swaps.issubset(base for base, _ in files))
 
 
 def from_offset(segments: list[LogSegment], offset: int) -> list[LogSegment]:

@@ -10,18 +10,18 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from kafkalog.errors import LocatedError, NotALogDirectoryError
+from kafkalog.errors import NotALogDirectoryError
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.indexes.index_table import LARGE_BYTES, Entries, IndexTable
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.indexes.txn_index import TransactionIndex
-from kafkalog.log.log_segments import list_segments
+from kafkalog.log.log_segments import list_directory
 from kafkalog.query.log_contents import begin_times
-from kafkalog.segment.file_records import Step
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.checkpoint_file import LOG_STARTS, read_offsets_or_none
 from kafkalog.storage.file_names import (
@@ -31,7 +31,14 @@ from kafkalog.storage.file_names import (
     parse_file_name,
     parse_file_names,
 )
-from kafkalog.storage.location import FileSize, Location, file_sizes, open_source
+from kafkalog.storage.location import (
+    FileSize,
+    Location,
+    OpenedSource,
+    entries,
+    file_sizes,
+    read_range,
+)
 from kafkalog.storage.log_directory import (
     choose_partitions,
     is_partition,
@@ -109,7 +116,8 @@ def list_path(
     choose_partitions(partitions_under(path), topics, partitions)
     if path.is_dir():
         return _segments(path)
-    return iter([_summarize(LogSegment.of(path), file_sizes(path.parent))])
+    files = file_sizes(entries(path.parent))
+    return iter([_summarize(LogSegment.of(path), files)])
 
 
 def _partitions(
@@ -129,14 +137,17 @@ def _partitions(
 def _partition(
     name: PartitionDir, path: Location, start: int, *, clean_shutdown: bool
 ) -> PartitionSummary:
-    segments, files = list_segments(path), file_sizes(path)
+    segments, listed = list_directory(path)
+    files = file_sizes(listed)
     logs = _log_files(files)
-    indexed = [_latest_indexed(segment) for segment in segments]
+    indexed = [_latest_indexed(segment, files) for segment in segments]
+    first_times = map(_first_timestamp, segments[:-1])
+    first_time = next((time for time in first_times if time is not None), None)
     end, latest = start, None
     if segments:
-        next_offset, latest = _end_of(segments[-1], indexed[-1])
-        end = max(end, next_offset)
-    begins = map(_first_timestamp, segments)
+        last = _read(segments[-1], indexed[-1], files, needs_first=first_time is None)
+        end, latest = max(start, last.next_offset), last.latest
+        first_time = last.first_timestamp if first_time is None else first_time
     first = segments[0].base_offset if segments else 0
     return PartitionSummary(
         topic=name.topic,
@@ -146,7 +157,7 @@ def _partition(
         all_files_bytes=sum(_bytes_used(file, files) for file in files),
         log_start_offset=max(start, first),
         log_end_offset=end,
-        first_timestamp=next((time for time in begins if time is not None), None),
+        first_timestamp=first_time,
         max_timestamp=_latest(*indexed, latest),
         state=name.state,
         clean_shutdown=clean_shutdown,
@@ -156,8 +167,9 @@ def _partition(
 
 def _segments(directory: Location) -> Iterator[SegmentSummary]:
     """Yield all segments, including those with a suffix such as ``.deleted``."""
-    live = {segment.path: segment for segment in list_segments(directory)}
-    files = file_sizes(directory)
+    segments, listed = list_directory(directory)
+    live = {segment.path: segment for segment in segments}
+    files = file_sizes(listed)
     for file in _log_files(files):
         path = directory / file
         with suppress(FileNotFoundError):
@@ -166,7 +178,7 @@ def _segments(directory: Location) -> Iterator[SegmentSummary]:
 
 def _log_files(names: Iterable[str]) -> list[str]:
     """Return the ``.log`` files by offset, including those with a suffix."""
-    parsed = parse_file_names(sorted(names))
+    parsed = parse_file_names(sorted(name for name in names if LOG in name))
     return [file for file, name in parsed.items() if name.kind == "log"]
 
 
@@ -189,62 +201,97 @@ def _latest(*times: int | None) -> int | None:
 
 def _summarize(segment: LogSegment, files: Mapping[str, FileSize]) -> SegmentSummary:
     name = parse_file_name(segment.name)
-    indexed = _latest_indexed(segment)
-    next_offset, latest = _end_of(segment, indexed)
+    indexed = _latest_indexed(segment, files)
+    contents = _read(segment, indexed, files)
     return SegmentSummary(
         file=segment.name,
         base_offset=segment.base_offset,
-        next_offset=next_offset,
+        next_offset=contents.next_offset,
         size_in_bytes=segment.size_in_bytes,
         all_files_bytes=segment.size_in_bytes
-        + sum(_bytes_used(_index_path(segment, kind).name, files) for kind in INDEXES),
-        index_entries=_count(OffsetIndex, segment, "index"),
-        time_index_entries=_count(TimeIndex, segment, "timeindex"),
-        txn_index_entries=_count(TransactionIndex, segment, "txnindex"),
-        first_timestamp=_first_timestamp(segment),
-        max_timestamp=_latest(indexed, latest),
+        + sum(_bytes_used(_index_name(segment, kind), files) for kind in INDEXES),
+        index_entries=_count(OffsetIndex, segment, "index", files),
+        time_index_entries=_count(TimeIndex, segment, "timeindex", files),
+        txn_index_entries=_count(TransactionIndex, segment, "txnindex", files),
+        first_timestamp=contents.first_timestamp,
+        max_timestamp=_latest(indexed, contents.latest),
         state=None if name is None else name.suffix,
     )
 
 
-def _end_of(segment: LogSegment, indexed: int | None) -> tuple[int, int | None]:
-    """Return the offset after the last valid batch, and the greatest time there.
+class Ends(NamedTuple):
+    """What is read of a log: the time of its first batch, and its end.
 
-    If no time is `indexed`, the greatest of all batches.
+    `next_offset` is the offset after the last valid batch, `latest` the greatest time
+    after the last index entry; of all batches if no time is indexed.
     """
-    end, latest = segment.base_offset, -1
+
+    first_timestamp: int | None
+    next_offset: int
+    latest: int | None
+
+
+def _read(
+    segment: LogSegment,
+    indexed: int | None,
+    files: Mapping[str, FileSize],
+    *,
+    needs_first: bool = True,
+) -> Ends:
+    """Read the ends of a log whose time index ends with the time `indexed`."""
+    end, latest, first = segment.base_offset, -1, None
     with segment.open() as source:
-        timed = indexed is not None
-        start = segment.position_for(source, MAX_OFFSET) if timed else 0
-        for step in segment.last_steps(source, start):
+        start = 0
+        if indexed is not None and _slots(OffsetIndex, segment, "index", files):
+            start = segment.position_for(source, MAX_OFFSET)
+        if needs_first and start:
+            first = _first_time_of(segment, source)
+        for number, step in enumerate(segment.last_steps(source, start)):
+            if needs_first and start == number == 0:
+                first = _first_known(step.rows)
             end = max(end, int(step.rows["last_offset"][-1]) + 1)
             latest = max(latest, int(step.rows["max_timestamp"].max()))
-    return end, None if latest < 0 else latest
+    return Ends(first, end, None if latest < 0 else latest)
 
 
 def _first_timestamp(segment: LogSegment) -> int | None:
     """Return the time of the first batch whose header has one."""
-    with segment.open() as source, suppress(LocatedError):
-        for step in segment.records(source):
-            if isinstance(step, Step):
-                times = begin_times(step.rows)
-                known = times[times >= 0]
-                return int(known[0]) if len(known) else None
+    with segment.open() as source:
+        return _first_time_of(segment, source)
+
+
+def _first_time_of(segment: LogSegment, source: OpenedSource) -> int | None:
+    for step in segment.last_steps(source, 0):
+        return _first_known(step.rows)
     return None
 
 
-def _latest_indexed(segment: LogSegment) -> int | None:
+def _first_known(rows: BatchHeaders) -> int | None:
+    times = begin_times(rows)
+    known = times[times >= 0]
+    return int(known[0]) if len(known) else None
+
+
+def _latest_indexed(segment: LogSegment, files: Mapping[str, FileSize]) -> int | None:
     """Return the greatest timestamp in the time index."""
-    count, last = _entries(TimeIndex, segment, "timeindex")
+    count, last = _entries(TimeIndex, segment, "timeindex", files)
     return int(last["timestamp"][-1]) if count else None
 
 
-def _count(kind: type[IndexTable], segment: LogSegment, extension: str) -> int | None:
-    return _entries(kind, segment, extension)[0]
+def _count(
+    kind: type[IndexTable],
+    segment: LogSegment,
+    extension: str,
+    files: Mapping[str, FileSize],
+) -> int | None:
+    return _entries(kind, segment, extension, files)[0]
 
 
 def _entries(
-    kind: type[IndexTable], segment: LogSegment, extension: str
+    kind: type[IndexTable],
+    segment: LogSegment,
+    extension: str,
+    files: Mapping[str, FileSize],
 ) -> tuple[int | None, Entries]:
     """Return the number of entries of an index, None if it is missing, and the last.
 
@@ -252,21 +299,33 @@ def _entries(
     ends with zeros is preallocated, and is read.
     """
     width, nothing = kind.ENTRY.itemsize, np.empty(0, kind.ENTRY)
-    path = _index_path(segment, extension)
-    if segment.base_offset < 0:
-        return None, nothing
+    slots = _slots(kind, segment, extension, files)
+    if not slots:
+        return slots, nothing
+    path = segment.path.with_name(_index_name(segment, extension))
     with suppress(FileNotFoundError):
-        with open_source(path, links=False) as source:
-            slots = source.size // width
-            last = source.read((slots - 1) * width, width) if slots else nothing
-        if len(last) == width and last.any():
-            return slots, last.view(kind.ENTRY)
-        entries = kind.read_live(path, segment.base_offset).entries
-        return len(entries), entries[-1:]
+        last = read_range(path, (slots - 1) * width, width)
+        if len(last) == width and any(last):
+            return slots, np.frombuffer(last, kind.ENTRY)
+        read = kind.read_live(path, segment.base_offset).entries
+        return len(read), read[-1:]
     return None, nothing
 
 
-def _index_path(segment: LogSegment, extension: str) -> Location:
-    """Return the path of an index of a segment, with the segment's suffix."""
+def _slots(
+    kind: type[IndexTable],
+    segment: LogSegment,
+    extension: str,
+    files: Mapping[str, FileSize],
+) -> int | None:
+    """Return the number of slots of an index; None if it is missing."""
+    file = files.get(_index_name(segment, extension))
+    if file is None or segment.base_offset < 0:
+        return None
+    return file.size // kind.ENTRY.itemsize
+
+
+def _index_name(segment: LogSegment, extension: str) -> str:
+    """Return the name of an index of a segment, with the segment's suffix."""
     stem, _, suffix = segment.name.partition(LOG)
-    return segment.path.with_name(f"{stem}.{extension}{suffix}")
+    return f"{stem}.{extension}{suffix}"

@@ -7,14 +7,19 @@ local directory these are `os.scandir` and `os.open`.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from kafkalog.errors import ConfigError, LogArgumentError
-from kafkalog.storage.byte_source import FileSource, check_small, read_regular
+from kafkalog.storage.byte_source import (
+    FileSource,
+    check_small,
+    open_regular,
+    read_regular,
+)
 from kafkalog.storage.remote_source import (
+    RemoteEntry,
     RemotePath,
     RemoteSource,
     as_path,
@@ -25,27 +30,11 @@ from kafkalog.storage.remote_source import (
 Location: TypeAlias = Path | RemotePath
 AnyPath: TypeAlias = str | os.PathLike[str] | RemotePath
 OpenedSource: TypeAlias = FileSource | RemoteSource
+Entry: TypeAlias = os.DirEntry[str] | RemoteEntry
+"""An entry of a directory: name and path, and whether it is a file or directory."""
 
 STATUS_BLOCK_BYTES: Final = 512
 """The unit of ``st_blocks``, on every file system."""
-
-
-class Entry(Protocol):
-    """An entry of a directory, such as an `os.DirEntry`."""
-
-    @property
-    def name(self) -> str:
-        """The name in the directory."""
-
-    @property
-    def path(self) -> Any:
-        """The path: text, or a `RemotePath`."""
-
-    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        """Return whether it is a directory."""
-
-    def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        """Return whether it is a file."""
 
 
 def locate(path: AnyPath) -> Location:
@@ -114,26 +103,25 @@ class FileSize(NamedTuple):
     allocated: int
 
 
-def file_sizes(directory: Location) -> dict[str, FileSize]:
-    """Return the regular files in a directory, without links, and their sizes.
+def file_sizes(listed: Iterable[Entry]) -> dict[str, FileSize]:
+    """Return the regular files of a listed directory, without links, and their sizes.
 
     Each file costs one system call, and none at a URL. Files that are removed meanwhile
     are missing.
     """
-    if isinstance(directory, RemotePath):
-        return {
-            entry.name: FileSize(entry.size, entry.size)
-            for entry in directory.entries()
-            if not entry.is_directory
-        }
     sizes = {}
-    with os.scandir(directory) as listing:
-        for entry in listing:
-            if entry.is_file(follow_symlinks=False):
-                with suppress(FileNotFoundError):
-                    found = entry.stat(follow_symlinks=False)
-                    allocated = found.st_blocks * STATUS_BLOCK_BYTES
-                    sizes[entry.name] = FileSize(found.st_size, allocated)
+    for entry in listed:
+        if not entry.is_file(follow_symlinks=False):
+            continue
+        if isinstance(entry, RemoteEntry):
+            sizes[entry.name] = FileSize(entry.size, entry.size)
+            continue
+        try:
+            found = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            continue
+        allocated = found.st_blocks * STATUS_BLOCK_BYTES
+        sizes[entry.name] = FileSize(found.st_size, allocated)
     return sizes
 
 
@@ -148,6 +136,18 @@ def read_small(path: Location, *, links: bool = False) -> bytes:
             check_small(source.size, str(path))
             return source.read(0, source.size).tobytes()
     return read_regular(path, links=links)
+
+
+def read_range(path: Location, position: int, length: int) -> bytes:
+    """Read up to `length` bytes of a file, fewer at its end.
+
+    Raises `FileNotFoundError` for anything but a regular file.
+    """
+    if isinstance(path, RemotePath):
+        with path.open() as source:
+            return source.read(position, length).tobytes()
+    with open_regular(path) as file:
+        return os.pread(file.fileno(), length, position)
 
 
 def open_source(path: Location, *, links: bool = True) -> OpenedSource:
