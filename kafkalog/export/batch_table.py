@@ -10,11 +10,11 @@ import numpy as np
 from kafkalog.export.arrow import TYPES
 from kafkalog.export.batch_streams import stream_of
 from kafkalog.export.optional_packages import require
-from kafkalog.formats.batch_headers import BatchHeaders
+from kafkalog.formats.batch_headers import BatchHeaders, begin_times
 from kafkalog.formats.layout import CODECS, NO_TIMESTAMP
 from kafkalog.query.header_columns import batch_values
 from kafkalog.query.header_counts import Int64s, count_batches, counting_reader
-from kafkalog.query.log_contents import UNKNOWN_CODEC, begin_times
+from kafkalog.query.log_contents import UNKNOWN_CODEC
 from kafkalog.query.partition_reader import SegmentStep
 from kafkalog.query.scan import Scan, ScanArguments, Source, scan
 from kafkalog.query.sources import PartitionSource

@@ -32,7 +32,7 @@ from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import LocatedError
 from kafkalog.export.group_totals import GroupTotals, Keys, function_of
 from kafkalog.export.stats_report import StatsReport, report_of
-from kafkalog.formats.batch_headers import BatchHeaders
+from kafkalog.formats.batch_headers import BatchHeaders, begin_times
 from kafkalog.formats.layout import (
     CODEC_MASK,
     MIN_RECORD_BYTES,
@@ -41,7 +41,6 @@ from kafkalog.formats.layout import (
 )
 from kafkalog.query.header_columns import batch_values
 from kafkalog.query.header_counts import count_batches, counting_reader
-from kafkalog.query.log_contents import begin_times
 from kafkalog.query.partition_reader import PartitionReader, ScanProblem, SegmentStep
 from kafkalog.query.scan import Progress, Scan, ScanArguments, Source, scan
 from kafkalog.query.sources import PartitionSource

@@ -404,9 +404,9 @@ def read_slots(
         with path.open() as source:
             _check_size(source.size, path)
             return source.read(0, source.size), source.size
-    with open_regular(path, links=links) as file:
-        descriptor = file.fileno()
-        size = os.fstat(descriptor).st_size
+    file, status = open_regular(path, links=links)
+    with file:
+        descriptor, size = file.fileno(), status.st_size
         end = size if size < LARGE_BYTES else _hole(descriptor, size, entry_bytes)
         _check_size(end, path)
         data = os.pread(descriptor, end, 0)

@@ -38,7 +38,7 @@ from kafkalog.storage.file_names import (
     parse_file_name,
     parse_partition_dir,
 )
-from kafkalog.storage.location import Location, entries, file_sizes
+from kafkalog.storage.location import Location, entries, file_size, regular_files
 from kafkalog.storage.log_directory import (
     is_partition,
     list_partitions,
@@ -214,7 +214,8 @@ def _others(path: Location, files: dict[str, int], names: Sequence[str]) -> list
 
 def _files(path: Location) -> dict[str, int]:
     """Return the sizes of the files of a directory, by name."""
-    return {name: found.size for name, found in file_sizes(entries(path)).items()}
+    files = regular_files(entries(path))
+    return {name: file_size(file) for name, file in files.items()}
 
 
 def _by_kind(files: dict[str, int]) -> dict[str, int]:

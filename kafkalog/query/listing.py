@@ -15,13 +15,12 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kafkalog.errors import NotALogDirectoryError
-from kafkalog.formats.batch_headers import BatchHeaders
+from kafkalog.formats.batch_headers import BatchHeaders, begin_times
 from kafkalog.indexes.index_table import LARGE_BYTES, Entries, IndexTable
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.log.log_segments import list_directory
-from kafkalog.query.log_contents import begin_times
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.checkpoint_file import LOG_STARTS, read_offsets_or_none
 from kafkalog.storage.file_names import (
@@ -32,12 +31,14 @@ from kafkalog.storage.file_names import (
     parse_file_names,
 )
 from kafkalog.storage.location import (
-    FileSize,
+    Entry,
     Location,
     OpenedSource,
+    allocated_size,
     entries,
-    file_sizes,
+    file_size,
     read_range,
+    regular_files,
 )
 from kafkalog.storage.log_directory import (
     choose_partitions,
@@ -116,7 +117,7 @@ def list_path(
     choose_partitions(partitions_under(path), topics, partitions)
     if path.is_dir():
         return _segments(path)
-    files = file_sizes(entries(path.parent))
+    files = regular_files(entries(path.parent))
     return iter([_summarize(LogSegment.of(path), files)])
 
 
@@ -138,7 +139,7 @@ def _partition(
     name: PartitionDir, path: Location, start: int, *, clean_shutdown: bool
 ) -> PartitionSummary:
     segments, listed = list_directory(path)
-    files = file_sizes(listed)
+    files = regular_files(listed)
     logs = _log_files(files)
     indexed = [_latest_indexed(segment, files) for segment in segments]
     first_times = map(_first_timestamp, segments[:-1])
@@ -153,8 +154,8 @@ def _partition(
         topic=name.topic,
         partition=name.partition,
         segments=len(logs),
-        size_in_bytes=sum(files[file].size for file in logs),
-        all_files_bytes=sum(_bytes_used(file, files) for file in files),
+        size_in_bytes=sum(file_size(files[name]) for name in logs),
+        all_files_bytes=sum(map(_bytes_used, files.values())),
         log_start_offset=max(start, first),
         log_end_offset=end,
         first_timestamp=first_time,
@@ -169,7 +170,7 @@ def _segments(directory: Location) -> Iterator[SegmentSummary]:
     """Yield all segments, including those with a suffix such as ``.deleted``."""
     segments, listed = list_directory(directory)
     live = {segment.path: segment for segment in segments}
-    files = file_sizes(listed)
+    files = regular_files(listed)
     for file in _log_files(files):
         path = directory / file
         with suppress(FileNotFoundError):
@@ -182,16 +183,11 @@ def _log_files(names: Iterable[str]) -> list[str]:
     return [file for file, name in parsed.items() if name.kind == "log"]
 
 
-def _bytes_used(file: str, files: Mapping[str, FileSize]) -> int:
-    """Return the size of a file; for a preallocated index, its size on the disk.
-
-    A missing file, or a link, has none.
-    """
-    if file not in files:
-        return 0
-    size, allocated = files[file]
-    preallocated = size > LARGE_BYTES and INDEX in file
-    return min(size, allocated) if preallocated else size
+def _bytes_used(file: Entry) -> int:
+    """Return the size of a file; for a preallocated index, its size on the disk."""
+    size = file_size(file)
+    preallocated = size > LARGE_BYTES and INDEX in file.name
+    return min(size, allocated_size(file)) if preallocated else size
 
 
 def _latest(*times: int | None) -> int | None:
@@ -199,17 +195,19 @@ def _latest(*times: int | None) -> int | None:
     return max((time for time in times if time is not None), default=None)
 
 
-def _summarize(segment: LogSegment, files: Mapping[str, FileSize]) -> SegmentSummary:
+def _summarize(segment: LogSegment, files: Mapping[str, Entry]) -> SegmentSummary:
     name = parse_file_name(segment.name)
+    indexes = [_index(segment, kind, files) for kind in INDEXES]
+    used = [_bytes_used(index) for index in indexes if index is not None]
+    size = segment.size_in_bytes
     indexed = _latest_indexed(segment, files)
     contents = _read(segment, indexed, files)
     return SegmentSummary(
         file=segment.name,
         base_offset=segment.base_offset,
         next_offset=contents.next_offset,
-        size_in_bytes=segment.size_in_bytes,
-        all_files_bytes=segment.size_in_bytes
-        + sum(_bytes_used(_index_name(segment, kind), files) for kind in INDEXES),
+        size_in_bytes=size,
+        all_files_bytes=size + sum(used),
         index_entries=_count(OffsetIndex, segment, "index", files),
         time_index_entries=_count(TimeIndex, segment, "timeindex", files),
         txn_index_entries=_count(TransactionIndex, segment, "txnindex", files),
@@ -234,15 +232,15 @@ class Ends(NamedTuple):
 def _read(
     segment: LogSegment,
     indexed: int | None,
-    files: Mapping[str, FileSize],
+    files: Mapping[str, Entry],
     *,
     needs_first: bool = True,
 ) -> Ends:
     """Read the ends of a log whose time index ends with the time `indexed`."""
     end, latest, first = segment.base_offset, -1, None
     with segment.open() as source:
-        start = 0
-        if indexed is not None and _slots(OffsetIndex, segment, "index", files):
+        start, index = 0, _index(segment, "index", files)
+        if indexed is not None and index is not None and file_size(index):
             start = segment.position_for(source, MAX_OFFSET)
         if needs_first and start:
             first = _first_time_of(segment, source)
@@ -272,7 +270,7 @@ def _first_known(rows: BatchHeaders) -> int | None:
     return int(known[0]) if len(known) else None
 
 
-def _latest_indexed(segment: LogSegment, files: Mapping[str, FileSize]) -> int | None:
+def _latest_indexed(segment: LogSegment, files: Mapping[str, Entry]) -> int | None:
     """Return the greatest timestamp in the time index."""
     count, last = _entries(TimeIndex, segment, "timeindex", files)
     return int(last["timestamp"][-1]) if count else None
@@ -282,7 +280,7 @@ def _count(
     kind: type[IndexTable],
     segment: LogSegment,
     extension: str,
-    files: Mapping[str, FileSize],
+    files: Mapping[str, Entry],
 ) -> int | None:
     return _entries(kind, segment, extension, files)[0]
 
@@ -291,7 +289,7 @@ def _entries(
     kind: type[IndexTable],
     segment: LogSegment,
     extension: str,
-    files: Mapping[str, FileSize],
+    files: Mapping[str, Entry],
 ) -> tuple[int | None, Entries]:
     """Return the number of entries of an index, None if it is missing, and the last.
 
@@ -299,33 +297,25 @@ def _entries(
     ends with zeros is preallocated, and is read.
     """
     width, nothing = kind.ENTRY.itemsize, np.empty(0, kind.ENTRY)
-    slots = _slots(kind, segment, extension, files)
+    file = _index(segment, extension, files)
+    if file is None or segment.base_offset < 0:
+        return None, nothing
+    slots = file_size(file) // width
     if not slots:
-        return slots, nothing
-    path = segment.path.with_name(_index_name(segment, extension))
+        return 0, nothing
     with suppress(FileNotFoundError):
-        last = read_range(path, (slots - 1) * width, width)
+        last = read_range(file.path, (slots - 1) * width, width)
         if len(last) == width and any(last):
             return slots, np.frombuffer(last, kind.ENTRY)
+        path = segment.path.with_name(file.name)
         read = kind.read_live(path, segment.base_offset).entries
         return len(read), read[-1:]
     return None, nothing
 
 
-def _slots(
-    kind: type[IndexTable],
-    segment: LogSegment,
-    extension: str,
-    files: Mapping[str, FileSize],
-) -> int | None:
-    """Return the number of slots of an index; None if it is missing."""
-    file = files.get(_index_name(segment, extension))
-    if file is None or segment.base_offset < 0:
-        return None
-    return file.size // kind.ENTRY.itemsize
-
-
-def _index_name(segment: LogSegment, extension: str) -> str:
-    """Return the name of an index of a segment, with the segment's suffix."""
+def _index(
+    segment: LogSegment, extension: str, files: Mapping[str, Entry]
+) -> Entry | None:
+    """Return the file of an index of a segment, which has the segment's suffix."""
     stem, _, suffix = segment.name.partition(LOG)
-    return f"{stem}.{extension}{suffix}"
+    return files.get(f"{stem}.{extension}{suffix}")

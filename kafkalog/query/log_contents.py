@@ -12,17 +12,14 @@ from itertools import islice
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from kafkalog.decoding.read_policy import Bounds, ReadPolicy
 from kafkalog.errors import LocatedError
-from kafkalog.formats.batch_headers import BatchHeaders
+from kafkalog.formats.batch_headers import BatchHeaders, begin_times
 from kafkalog.formats.layout import (
     CODEC_MASK,
     CODECS,
     CONTROL_FLAG,
-    DELETE_HORIZON_FLAG,
-    LOG_APPEND_TIME_FLAG,
     TRANSACTIONAL_FLAG,
 )
 from kafkalog.query.header_counts import count_records, counting_reader
@@ -187,16 +184,3 @@ def _of_rows(rows: BatchHeaders) -> Contents:
 
 def _codec(code: int) -> str:
     return CODECS[code] if code < len(CODECS) else UNKNOWN_CODEC
-
-
-def begin_times(rows: BatchHeaders) -> npt.NDArray[np.int64]:
-    """Return the time of each batch's first record, -1 where headers lack it.
-
-    A batch with a delete horizon lacks it: the horizon replaces the base timestamp.
-    """
-    attributes = rows["attributes"]
-    created = (rows["magic"] == 2) & (attributes & LOG_APPEND_TIME_FLAG == 0)
-    times = np.where(created, rows["base_timestamp"], rows["max_timestamp"])
-    unknown = (rows["magic"] == 2) & (attributes & DELETE_HORIZON_FLAG != 0)
-    unknown |= rows["count"] == 0
-    return np.where(unknown, -1, times)

@@ -69,8 +69,8 @@ class FileState:
     def of(cls, path: Path) -> FileState | None:
         """Return the state of a regular file; None if there is none."""
         try:
-            with open_regular(path) as file:
-                status = os.fstat(file.fileno())
+            file, status = open_regular(path)
+            with file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
         except FileNotFoundError:
             return None
@@ -319,7 +319,8 @@ class RepairBackup:
 
     def _copy(self, source: Path, target: Path, attributes: FileState) -> None:
         """Copy a file, with other attributes, and force it to disk."""
-        with open_regular(source) as read, self._disk.open(target, create=True) as file:
+        read, _ = open_regular(source)
+        with read, self._disk.open(target, create=True) as file:
             file.truncate(0)
             position = 0
             while data := read.read(COPY_BYTES):

@@ -81,8 +81,8 @@ class FileSource:
     def __init__(self, path: str | os.PathLike[str], *, links: bool = True) -> None:
         # A path is not parsed again: a listing opens tens of thousands.
         self.path: Path | None = path if isinstance(path, Path) else Path(path)
-        self._file = open_regular(path, links=links)
-        self.size = os.fstat(self._file.fileno()).st_size
+        self._file, status = open_regular(path, links=links)
+        self.size = status.st_size
 
     def read(self, position: int, length: int, take: Take | None = None) -> Bytes:
         """Return up to `length` bytes from `position` on, in a buffer from `take`."""
@@ -90,11 +90,11 @@ class FileSource:
         buffer = np.empty(length, np.uint8) if take is None else take(length)
         view = buffer.data[:length]
         done = 0
-        self._file.seek(position)
         while done < length:
-            count = self._file.readinto(view[done:])
+            at = position + done
+            count = os.preadv(self._file.fileno(), [view[done:]], at)
             if not count:
-                self.size = position + done
+                self.size = at
                 break
             done += count
         return buffer[:done]
@@ -160,8 +160,10 @@ class MemorySource:
         """Do nothing: the caller owns the memory."""
 
 
-def open_regular(path: str | os.PathLike[str], *, links: bool = False) -> io.FileIO:
-    """Open a regular file of a log directory for reading.
+def open_regular(
+    path: str | os.PathLike[str], *, links: bool = False
+) -> tuple[io.FileIO, os.stat_result]:
+    """Open a regular file of a log directory for reading; return it and its status.
 
     Raises `FileNotFoundError` for anything else, such as a pipe or a device, and for a
     symbolic link unless `links` may be followed. A broker creates none of these. They
@@ -177,8 +179,9 @@ def open_regular(path: str | os.PathLike[str], *, links: bool = False) -> io.Fil
         if error.errno not in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
             raise
     else:
-        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            return file
+        status = os.fstat(file.fileno())
+        if stat.S_ISREG(status.st_mode):
+            return file, status
         file.close()
     raise FileNotFoundError(errno.ENOENT, "No such regular file", os.fspath(path))
 
@@ -188,8 +191,9 @@ def read_regular(path: str | os.PathLike[str], *, links: bool = False) -> bytes:
 
     Raises `OSError`, "File too large", above `SMALL_BYTES`.
     """
-    with open_regular(path, links=links) as file:
-        check_small(os.fstat(file.fileno()).st_size, os.fspath(path))
+    file, status = open_regular(path, links=links)
+    with file:
+        check_small(status.st_size, os.fspath(path))
         return file.readall()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from kafkalog.errors import ConfigError, LogArgumentError
 from kafkalog.storage.byte_source import (
@@ -96,33 +96,33 @@ def entries(directory: Location) -> Sequence[Entry]:
         return list(listing)
 
 
-class FileSize(NamedTuple):
-    """The size of a file, and the bytes it takes on the disk; the same at a URL."""
+def regular_files(listed: Iterable[Entry]) -> dict[str, Entry]:
+    """Return the regular files of a listed directory by name, without links.
 
-    size: int
-    allocated: int
-
-
-def file_sizes(listed: Iterable[Entry]) -> dict[str, FileSize]:
-    """Return the regular files of a listed directory, without links, and their sizes.
-
-    Each file costs one system call, and none at a URL. Files that are removed meanwhile
-    are missing.
+    The status of each is read, so that `file_size` needs no further system call. Files
+    that are removed meanwhile are missing.
     """
-    sizes = {}
+    files = {}
     for entry in listed:
-        if not entry.is_file(follow_symlinks=False):
-            continue
-        if isinstance(entry, RemoteEntry):
-            sizes[entry.name] = FileSize(entry.size, entry.size)
-            continue
-        try:
-            found = entry.stat(follow_symlinks=False)
-        except FileNotFoundError:
-            continue
-        allocated = found.st_blocks * STATUS_BLOCK_BYTES
-        sizes[entry.name] = FileSize(found.st_size, allocated)
-    return sizes
+        if entry.is_file(follow_symlinks=False):
+            try:
+                entry.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue
+            files[entry.name] = entry
+    return files
+
+
+def file_size(file: Entry) -> int:
+    """Return the size of a file in bytes; for a link, its own."""
+    return file.stat(follow_symlinks=False).st_size
+
+
+def allocated_size(file: Entry) -> int:
+    """Return the bytes that a file takes on the disk; at a URL, all of its size."""
+    if isinstance(file, RemoteEntry):
+        return file.size
+    return file.stat(follow_symlinks=False).st_blocks * STATUS_BLOCK_BYTES
 
 
 def read_small(path: Location, *, links: bool = False) -> bytes:
@@ -138,7 +138,7 @@ def read_small(path: Location, *, links: bool = False) -> bytes:
     return read_regular(path, links=links)
 
 
-def read_range(path: Location, position: int, length: int) -> bytes:
+def read_range(path: str | Location, position: int, length: int) -> bytes:
     """Read up to `length` bytes of a file, fewer at its end.
 
     Raises `FileNotFoundError` for anything but a regular file.
@@ -146,7 +146,8 @@ def read_range(path: Location, position: int, length: int) -> bytes:
     if isinstance(path, RemotePath):
         with path.open() as source:
             return source.read(position, length).tobytes()
-    with open_regular(path) as file:
+    file, _ = open_regular(path)
+    with file:
         return os.pread(file.fileno(), length, position)
 
 

@@ -247,9 +247,7 @@ class RemotePath:
         entry = self.request(lambda store: store.find(self.below))
         if entry is None:
             raise FileNotFoundError(2, os.strerror(2), str(self))
-        kind = stat.S_IFDIR if entry.is_directory else stat.S_IFREG
-        times = dict.fromkeys(("st_atime_ns", "st_mtime_ns", "st_ctime_ns"), 0)
-        return os.stat_result((kind, 0, 0, 0, 0, 0, entry.size, 0, 0, 0), times)
+        return _status(entry.size, is_directory=entry.is_directory)
 
     def iterdir(self) -> Iterator[RemotePath]:
         """Yield the paths in a directory."""
@@ -308,6 +306,17 @@ class RemoteEntry:
         """Return whether it is a file."""
         del follow_symlinks
         return not self.is_directory
+
+    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
+        """Return type and size; the other members are 0."""
+        del follow_symlinks
+        return _status(self.size, is_directory=self.is_directory)
+
+
+def _status(size: int, *, is_directory: bool) -> os.stat_result:
+    kind = stat.S_IFDIR if is_directory else stat.S_IFREG
+    times = dict.fromkeys(("st_atime_ns", "st_mtime_ns", "st_ctime_ns"), 0)
+    return os.stat_result((kind, 0, 0, 0, 0, 0, size, 0, 0, 0), times)
 
 
 def check_sent(sent: int, length: int, path: str) -> None:
