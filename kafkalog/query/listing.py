@@ -21,6 +21,7 @@ from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.log.log_segments import list_directory
+from kafkalog.segment.file_records import FIRST_STEP_BYTES
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.checkpoint_file import LOG_STARTS, read_offsets_or_none
 from kafkalog.storage.file_names import (
@@ -146,9 +147,9 @@ def _partition(
     first_time = next((time for time in first_times if time is not None), None)
     end, latest = start, None
     if segments:
-        last = _read(segments[-1], indexed[-1], files, needs_first=first_time is None)
-        end, latest = max(start, last.next_offset), last.latest
-        first_time = last.first_timestamp if first_time is None else first_time
+        ends = _read(segments[-1], indexed[-1], needs_first=first_time is None)
+        end, latest = max(start, ends.next_offset), ends.known_latest
+        first_time = ends.first_timestamp if first_time is None else first_time
     first = segments[0].base_offset if segments else 0
     return PartitionSummary(
         topic=name.topic,
@@ -201,18 +202,18 @@ def _summarize(segment: LogSegment, files: Mapping[str, Entry]) -> SegmentSummar
     used = [_bytes_used(index) for index in indexes if index is not None]
     size = segment.size_in_bytes
     indexed = _latest_indexed(segment, files)
-    contents = _read(segment, indexed, files)
+    ends = _read(segment, indexed)
     return SegmentSummary(
         file=segment.name,
         base_offset=segment.base_offset,
-        next_offset=contents.next_offset,
+        next_offset=ends.next_offset,
         size_in_bytes=size,
         all_files_bytes=size + sum(used),
         index_entries=_count(OffsetIndex, segment, "index", files),
         time_index_entries=_count(TimeIndex, segment, "timeindex", files),
         txn_index_entries=_count(TransactionIndex, segment, "txnindex", files),
-        first_timestamp=contents.first_timestamp,
-        max_timestamp=_latest(indexed, contents.latest),
+        first_timestamp=ends.first_timestamp,
+        max_timestamp=_latest(indexed, ends.known_latest),
         state=None if name is None else name.suffix,
     )
 
@@ -220,36 +221,63 @@ def _summarize(segment: LogSegment, files: Mapping[str, Entry]) -> SegmentSummar
 class Ends(NamedTuple):
     """What is read of a log: the time of its first batch, and its end.
 
-    `next_offset` is the offset after the last valid batch, `latest` the greatest time
-    after the last index entry; of all batches if no time is indexed.
+    `next_offset` and `position` are those after the last valid batch that was read,
+    `last_timestamp` is its time, and `latest` the greatest time; -1 if there is none.
     """
 
     first_timestamp: int | None
     next_offset: int
-    latest: int | None
+    position: int
+    last_timestamp: int
+    latest: int
+
+    @property
+    def known_latest(self) -> int | None:
+        """The greatest time, or None."""
+        return None if self.latest < 0 else self.latest
 
 
 def _read(
-    segment: LogSegment,
-    indexed: int | None,
-    files: Mapping[str, Entry],
-    *,
-    needs_first: bool = True,
+    segment: LogSegment, indexed: int | None, *, needs_first: bool = True
 ) -> Ends:
-    """Read the ends of a log whose time index ends with the time `indexed`."""
-    end, latest, first = segment.base_offset, -1, None
+    """Read the ends of a log whose time index ends with the time `indexed`.
+
+    The log is read from its last index entry on; without times in the index from its
+    start. A log of one step is read from its start as well, unless it is damaged, or a
+    batch that is not the last has a time that the index lacks.
+    """
     with segment.open() as source:
-        start, index = 0, _index(segment, "index", files)
-        if indexed is not None and index is not None and file_size(index):
-            start = segment.position_for(source, MAX_OFFSET)
-        if needs_first and start:
-            first = _first_time_of(segment, source)
-        for number, step in enumerate(segment.last_steps(source, start)):
-            if needs_first and start == number == 0:
-                first = _first_known(step.rows)
-            end = max(end, int(step.rows["last_offset"][-1]) + 1)
-            latest = max(latest, int(step.rows["max_timestamp"].max()))
-    return Ends(first, end, None if latest < 0 else latest)
+        if indexed is None or source.size <= FIRST_STEP_BYTES:
+            ends = _read_from(segment, source, 0, needs_first=needs_first)
+            if indexed is None or (
+                ends.position == source.size
+                and ends.latest <= max(indexed, ends.last_timestamp)
+            ):
+                return ends
+        first = _first_time_of(segment, source) if needs_first else None
+        start = segment.position_for(source, MAX_OFFSET)
+        ends = _read_from(segment, source, start, needs_first=False)
+        return ends._replace(first_timestamp=first)
+
+
+def _read_from(
+    segment: LogSegment, source: OpenedSource, start: int, *, needs_first: bool
+) -> Ends:
+    """Read a log from `start`, 0 or a confirmed position, to damage or its end."""
+    ends = Ends(None, segment.base_offset, start, -1, -1)
+    first = None
+    for step in segment.last_steps(source, start):
+        if needs_first:
+            first, needs_first = _first_known(step.rows), False
+        last = step.rows[-1]
+        ends = Ends(
+            first,
+            max(ends.next_offset, int(last["last_offset"]) + 1),
+            int(last["position"] + last["size_in_bytes"]),
+            int(last["max_timestamp"]),
+            max(ends.latest, int(step.rows["max_timestamp"].max())),
+        )
+    return ends
 
 
 def _first_timestamp(segment: LogSegment) -> int | None:

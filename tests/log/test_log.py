@@ -296,10 +296,11 @@ def test_a_log_truncated_while_its_end_is_determined_ends_there(
     tmp_path, monkeypatch, rewritten
 ):
     directory = tmp_path / "t-0"
+    large = batch(size=5_000)  # more than one step, so that the index is used
     with load(tmp_path, LogConfig(index_interval_bytes=1)) as log:
         for _ in range(20):
-            log.append(batch())
-    path, half = log.segments[0].path, 10 * len(batch())
+            log.append(large)
+    path, half = log.segments[0].path, 10 * len(large)
     content, position_for = path.read_bytes(), LogSegment.position_for
 
     def then_cut(segment, source, offset):
