@@ -282,7 +282,8 @@ class FileRecords:
         self, rows: BatchHeaders, data: Bytes, origin: int, place: int
     ) -> bool:
         """Return whether the entry at `place` begins at or below the last of `rows`."""
-        if not self.limits.ordered or len(rows) < 2:
+        at_end = origin + place >= self.source.size
+        if not self.limits.ordered or len(rows) < 2 or at_end:
             return False
         offset = data[place : place + 8].tobytes()
         if len(offset) < 8:

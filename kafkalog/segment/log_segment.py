@@ -149,8 +149,16 @@ class LogSegment:
         only with `past_damage`.
         """
         # All of a small file is one step, for which no index is needed.
-        is_read_whole = past_damage and source.size <= FIRST_STEP_BYTES
-        start = 0 if is_read_whole else self.position_for(source, MAX_OFFSET)
+        if source.size <= FIRST_STEP_BYTES:
+            end = self._last_end_from(source, 0, past_damage=past_damage)
+            if past_damage or end[1] == source.size:
+                return end
+        start = self.position_for(source, MAX_OFFSET)
+        return self._last_end_from(source, start, past_damage=past_damage)
+
+    def _last_end_from(
+        self, source: ByteSource, start: int, *, past_damage: bool
+    ) -> tuple[int, int]:
         ends = (
             (
                 int(last["last_offset"]) + 1,
