@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from kafkalog.decoding.read_policy import FIRST, LAST, Bounds
 from kafkalog.errors import NotALogDirectoryError
@@ -64,6 +63,10 @@ class PartitionSource:
         return "bytes in memory" if place is None else str(place)
 
 
+_Named: TypeAlias = tuple[Location | None, PartitionSource]
+"""A source, and its path without links; None for memory."""
+
+
 def find_sources(source: Any) -> list[PartitionSource]:
     """Return the partitions, files and buffers of a source, in order, each once.
 
@@ -75,28 +78,24 @@ def find_sources(source: Any) -> list[PartitionSource]:
     return list(_without_repeats(_all_sources(source)))
 
 
-def _all_sources(source: Any) -> Iterator[PartitionSource]:
+def _all_sources(source: Any) -> Iterator[_Named]:
     if isinstance(source, (list, tuple)):
         for member in source:
             yield from _all_sources(member)
     elif isinstance(source, (str, os.PathLike, RemotePath)):
         yield from _of_path(locate(source))
     else:
-        yield _of_memory(source)
+        yield None, _of_memory(source)
 
 
-def _without_repeats(
-    sources: Iterator[PartitionSource],
-) -> Iterator[PartitionSource]:
+def _without_repeats(sources: Iterator[_Named]) -> Iterator[PartitionSource]:
     """Yield each directory and file once, under the first of its names."""
-    seen = set[object]()
-    for source in sources:
-        place = source.directory or source.file
+    seen = set[Location]()
+    for place, source in sources:
         if place is not None:
-            known = place.resolve() if isinstance(place, Path) else place
-            if known in seen:
+            if place in seen:
                 continue
-            seen.add(known)
+            seen.add(place)
         yield source
 
 
@@ -114,7 +113,7 @@ def _of_memory(source: Any) -> PartitionSource:
     return PartitionSource(memory=source)
 
 
-def _of_path(path: Location) -> list[PartitionSource]:
+def _of_path(path: Location) -> list[_Named]:
     if path.is_dir():
         return list(_of_directory(path))
     if not path.exists():
@@ -123,22 +122,27 @@ def _of_path(path: Location) -> list[PartitionSource]:
         reason = f"neither a .log or .checkpoint file nor a log directory: {path}"
         raise NotALogDirectoryError(reason)
     topic, partition = _named(path.absolute().parent)
-    return [PartitionSource(topic, partition, file=path)]
+    return [(path.resolve(), PartitionSource(topic, partition, file=path))]
 
 
-def _of_directory(path: Location) -> Iterator[PartitionSource]:
+def _of_directory(path: Location) -> Iterator[_Named]:
+    place = path.resolve()
     if is_partition(path):
         topic, partition = _named(path.absolute())
         starts = read_offsets_or_none(path.absolute().parent, LOG_STARTS)
         start = starts.get((topic, partition), FIRST)
-        yield PartitionSource(topic, partition, directory=path, log_start_offset=start)
+        source = PartitionSource(
+            topic, partition, directory=path, log_start_offset=start
+        )
+        yield place, source
         return
     starts = read_offsets_or_none(path, LOG_STARTS)
-    for name, directory in list_partitions(path):
+    for name, directory in list_partitions(path):  # none of them is a link
         start = starts.get((name.topic, name.partition), FIRST)
-        yield PartitionSource(
+        source = PartitionSource(
             name.topic, name.partition, directory=directory, log_start_offset=start
         )
+        yield place / directory.name, source
 
 
 def _named(directory: Location) -> tuple[str, int]:
