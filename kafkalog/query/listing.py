@@ -1,7 +1,8 @@
 """The partitions or segments under a path, as ``kafkalog ls`` lists them.
 
 Names, sizes, checkpoints and indexes are read; of each log only the first batch and
-those after the last index entry. Files that a broker removes meanwhile are not listed.
+those after the last index entry, of a small one all. Files that a broker removes
+meanwhile are not listed.
 """
 
 from __future__ import annotations
@@ -155,7 +156,7 @@ def _partition(
         topic=name.topic,
         partition=name.partition,
         segments=len(logs),
-        size_in_bytes=sum(file_size(files[name]) for name in logs),
+        size_in_bytes=sum(file_size(files[file]) for file in logs),
         all_files_bytes=sum(map(_bytes_used, files.values())),
         log_start_offset=max(start, first),
         log_end_offset=end,
