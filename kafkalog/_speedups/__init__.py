@@ -16,6 +16,7 @@ from kafkalog._speedups._cursor import Status
 from kafkalog._speedups.batches import (
     all_uncompressed,
     check_counts,
+    fill_begin_times,
     find_batch,
     locate_payloads,
     offsets_in_order,
@@ -122,6 +123,7 @@ __all__ = [
     "dump_batches",
     "dump_records",
     "encode_varints",
+    "fill_begin_times",
     "fill_slots",
     "find_batch",
     "find_groups",

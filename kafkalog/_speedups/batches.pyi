@@ -19,6 +19,10 @@ def all_uncompressed(
     rows: npt.NDArray[np.void],  # const Batch[::1], (n,)
     most: int,
 ) -> bool: ...
+def fill_begin_times(
+    rows: npt.NDArray[np.void],  # const Batch[::1], (n,)
+    out: npt.NDArray[np.int64],  # int64_t[::1], (n,), filled
+) -> None: ...
 def find_batch(
     src: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
     start: int,

@@ -2,8 +2,8 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from kafkalog._speedups._batch cimport (
-    BATCH_HEADER, CODEC_MASK, CONTROL, KNOWN_ATTRIBUTES, LEAST_RECORD, LOG_APPEND_TIME,
-    Batch
+    BATCH_HEADER, CODEC_MASK, CONTROL, DELETE_HORIZON, KNOWN_ATTRIBUTES, LEAST_RECORD,
+    LOG_APPEND_TIME, Batch
 )
 from kafkalog._speedups._crc cimport crc_setup
 from kafkalog._speedups._cursor cimport LINE, Status, be32, prefetch
@@ -113,6 +113,31 @@ def all_uncompressed(rows not None, int64_t most):
             found &= held.at[i].attributes & (CODEC_MASK | CONTROL) == 0
     release_rows(&held)
     return found
+
+
+def fill_begin_times(rows not None, int64_t[::1] out not None):
+    """Fill `out` with the time of each entry's first record, -1 if it is unknown.
+
+    It is unknown in an entry without records, and with a delete horizon, which replaces
+    the base timestamp. Messages and batches under log append time have one time.
+    """
+    cdef bint is_batch
+    cdef int64_t time
+    cdef Py_ssize_t i
+    cdef Rows held
+    hold_rows(rows, &held)
+    with nogil:
+        for i in range(min(held.count, out.shape[0])):
+            is_batch = held.at[i].magic == 2
+            time = held.at[i].max_timestamp
+            if is_batch and not held.at[i].attributes & LOG_APPEND_TIME:
+                time = held.at[i].base_timestamp
+            if held.at[i].count == 0:
+                time = -1
+            if is_batch and held.at[i].attributes & DELETE_HORIZON:
+                time = -1
+            out[i] = time
+    release_rows(&held)
 
 
 cdef enum:

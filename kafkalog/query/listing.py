@@ -276,7 +276,7 @@ def _read_from(
             max(ends.next_offset, int(last["last_offset"]) + 1),
             int(last["position"] + last["size_in_bytes"]),
             int(last["max_timestamp"]),
-            max(ends.latest, int(step.rows["max_timestamp"].max())),
+            max(ends.latest, *step.rows["max_timestamp"].tolist()),
         )
     return ends
 
@@ -294,9 +294,7 @@ def _first_time_of(segment: LogSegment, source: OpenedSource) -> int | None:
 
 
 def _first_known(rows: BatchHeaders) -> int | None:
-    times = begin_times(rows)
-    known = times[times >= 0]
-    return int(known[0]) if len(known) else None
+    return next((time for time in begin_times(rows).tolist() if time >= 0), None)
 
 
 def _latest_indexed(segment: LogSegment, files: Mapping[str, Entry]) -> int | None:
