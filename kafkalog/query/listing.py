@@ -13,13 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-import numpy as np
-
 from kafkalog.errors import NotALogDirectoryError
 from kafkalog.formats.batch_headers import BatchHeaders, begin_times
-from kafkalog.indexes.index_table import LARGE_BYTES, Entries, IndexTable
+from kafkalog.indexes.index_table import LARGE_BYTES, IndexTable
 from kafkalog.indexes.offset_index import OffsetIndex
-from kafkalog.indexes.time_index import TimeIndex
+from kafkalog.indexes.time_index import TIMESTAMP, TimeIndex
 from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.log.log_segments import list_directory
 from kafkalog.segment.file_records import FIRST_STEP_BYTES
@@ -300,7 +298,9 @@ def _first_known(rows: BatchHeaders) -> int | None:
 def _latest_indexed(segment: LogSegment, files: Mapping[str, Entry]) -> int | None:
     """Return the greatest timestamp in the time index."""
     count, last = _entries(TimeIndex, segment, "timeindex", files)
-    return int(last["timestamp"][-1]) if count else None
+    place, width = TIMESTAMP
+    timestamp = last[place : place + width]
+    return int.from_bytes(timestamp, "big", signed=True) if count else None
 
 
 def _count(
@@ -317,27 +317,26 @@ def _entries(
     segment: LogSegment,
     extension: str,
     files: Mapping[str, Entry],
-) -> tuple[int | None, Entries]:
+) -> tuple[int | None, bytes]:
     """Return the number of entries of an index, None if it is missing, and the last.
 
     If the last slot is used, the index is closed and all slots are used. An index that
     ends with zeros is preallocated, and is read.
     """
-    width, nothing = kind.ENTRY.itemsize, np.empty(0, kind.ENTRY)
-    file = _index(segment, extension, files)
+    width, file = kind.ENTRY.itemsize, _index(segment, extension, files)
     if file is None or segment.base_offset < 0:
-        return None, nothing
+        return None, b""
     slots = file_size(file) // width
     if not slots:
-        return 0, nothing
+        return 0, b""
     with suppress(FileNotFoundError):
         last = read_range(file.path, (slots - 1) * width, width)
         if len(last) == width and any(last):
-            return slots, np.frombuffer(last, kind.ENTRY)
+            return slots, last
         path = segment.path.with_name(file.name)
         read = kind.read_live(path, segment.base_offset).entries
-        return len(read), read[-1:]
-    return None, nothing
+        return len(read), read[-1:].tobytes()
+    return None, b""
 
 
 def _index(
