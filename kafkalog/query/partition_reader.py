@@ -229,7 +229,9 @@ class PartitionReader:
         if source.directory is None:
             return [] if source.file is None else [LogSegment.of(source.file)]
         listed = list_segments(source.directory)
-        return from_offset(listed, self.bounds.start_offset)
+        from_start = from_offset(listed, self.bounds.start_offset)
+        end = self.bounds.end_offset
+        return [segment for segment in from_start if segment.limits.least < end]
 
     def _matching(self, segments: list[LogSegment]) -> list[LogSegment]:
         """Return the segments that may hold a record that satisfies the condition."""

@@ -313,6 +313,10 @@ def test_a_query_opens_only_segments_that_may_match(tmp_path, monkeypatch):
     rows = data.to_table(["offset"], filter=among & edges)
     assert sorted(set(opened)) == [names[0], names[2]]
     assert rows["offset"].to_pylist() == [0, base]
+    opened.clear()
+    before = (pc.field("offset") >= base - 2) & (pc.field("offset") < base)
+    data.to_table(["offset"], filter=among & before)
+    assert set(opened) == {names[1]}
 
 
 def test_duckdb_counts_a_dataset_and_joins_it_with_itself():
