@@ -83,7 +83,7 @@ def _frames(
     columns = list(scan.columns) if columns is None else columns
     if limit is not None:
         scan = limited(scan, limit)
-    needed = set(columns)
+    needed = set(columns or scan.columns[:1])
     if predicate is not None:
         needed.update(predicate.meta.root_names())
         scan = narrow(scan, read_predicate(predicate))
@@ -92,7 +92,8 @@ def _frames(
         frame = pl.DataFrame(batch)
         if predicate is not None:
             frame = frame.filter(predicate)
-        yield frame.select(columns)
+        # A frame without columns has its rows only if they are dropped.
+        yield frame.select(columns) if columns else frame.drop(frame.columns)
 
 
 def read_predicate(predicate: pl.Expr) -> BatchCondition:

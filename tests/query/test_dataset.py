@@ -200,6 +200,19 @@ def test_a_lazy_scan_reads_the_first_rows_and_then_filters_them():
     assert found.equals(expected)
 
 
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_a_lazy_scan_has_its_rows_if_only_their_numbers_are_needed(engine):
+    rows = kafkalog.scan(golden_data.logs("k431-clean")).lazy()
+    numbered = rows.with_row_index("number")
+    length = rows.collect().height
+    assert numbered.select(pl.len()).collect(engine=engine).item() == length
+    numbers = numbered.select("number").collect(engine=engine)["number"]
+    assert numbers.to_list() == list(range(length))
+    above = numbered.filter(pl.col("offset") > 5).select("number")
+    expected = numbered.collect().filter(pl.col("offset") > 5).select("number")
+    assert above.collect(engine=engine).equals(expected)
+
+
 @given(questions())
 @settings(max_examples=15)
 def test_datafusion_finds_the_same_rows_in_a_dataset_as_in_all_records(question):
