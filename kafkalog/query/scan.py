@@ -240,8 +240,8 @@ def _selected(
     """Return the sources of these topics and partitions; None stands for all."""
     if topics is None and partitions is None:
         return sources
-    patterns = [topics] if isinstance(topics, str) else list(topics or ())
-    numbers = [partitions] if isinstance(partitions, int) else list(partitions or ())
+    patterns = [topics] if isinstance(topics, str) else _listed(topics)
+    numbers = _listed(partitions)
     for name, given, chosen in (
         ("topics", topics, patterns),
         ("partitions", partitions, numbers),
@@ -252,6 +252,13 @@ def _selected(
             )
     available = [(source.topic, source.partition) for source in sources]
     return [sources[i] for i in choose_partitions(available, patterns, numbers)]
+
+
+def _listed(given: Any) -> list[Any]:
+    """Return one or several values as a list, None as an empty one."""
+    if given is None:
+        return []
+    return list(given) if isinstance(given, Iterable) else [given]
 
 
 @dataclass(kw_only=True)

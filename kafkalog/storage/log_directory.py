@@ -151,7 +151,7 @@ def choose_partitions(
 
     Without `topics` all topics are, without `partitions` all partitions. A topic may be
     a glob pattern. Raises `FileNotFoundError` for a topic, pattern or partition that
-    nothing matches.
+    nothing matches, and where no requested topic has a requested partition.
 
     >>> available = [("orders", 0), ("orders", 1), ("state", 0)]
     >>> choose_partitions(available, ["o*"], [1])
@@ -168,12 +168,16 @@ def choose_partitions(
     for number in partitions:
         if number not in numbers:
             raise FileNotFoundError(2, "No such partition", str(number))
-    return [
+    found = [
         i
         for i, (topic, partition) in enumerate(available)
         if (not topics or topic in chosen)
         and (not partitions or partition in partitions)
     ]
+    if topics and partitions and not found:
+        wanted = f"{', '.join(map(str, partitions))} of {', '.join(topics)}"
+        raise FileNotFoundError(2, "No such partition", wanted)
+    return found
 
 
 def matching_topics(names: Collection[str], pattern: str) -> set[str]:

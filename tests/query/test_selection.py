@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -38,7 +39,10 @@ def test_topics_are_chosen_by_name_and_pattern():
 def test_partitions_are_chosen_by_number():
     scan = kafkalog.scan(LOGS, partitions=1)
     assert {source.partition for source, _ in scan.sources} == {1}
-    assert len(kafkalog.scan(LOGS, partitions=[0, 1]).sources) > len(scan.sources)
+    both = kafkalog.scan(LOGS, partitions=[0, 1])
+    assert len(both.sources) > len(scan.sources)
+    for chosen, expected in ((np.int64(1), scan), (np.arange(2), both)):
+        assert kafkalog.scan(LOGS, partitions=chosen) == expected
 
 
 @pytest.mark.parametrize(
@@ -48,6 +52,7 @@ def test_partitions_are_chosen_by_number():
         ({"topics": ["sizes", "n*"]}, r"No such topic: 'n\*'"),
         ({"partitions": 99}, "No such partition: '99'"),
         ({"topics": ["SIZES"]}, "No such topic: 'SIZES'"),
+        ({"topics": ["sizes", "o*.lz4"], "partitions": 1}, r"'1 of sizes, o\*\.lz4'"),
     ],
 )
 def test_a_selection_without_a_match_is_an_error(selection, message):
