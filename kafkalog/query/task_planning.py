@@ -307,12 +307,12 @@ def _cut(whole: SegmentRange, targets: list[int]) -> list[SegmentRange]:
         return [whole]
     with whole.segment.open() as source:
         near = whole.segment.positions_near(source, targets)
-        cuts = [position for position in near if whole.begin < position < whole.end]
-        firsts = [_first_offset(source, cut) for cut in cuts]
+        within = [position for position in near if whole.begin < position < whole.end]
+        found = _ascending(whole, [(_first_offset(source, at), at) for at in within])
+        cuts = [position for _, position in found]
         fields = {cut: _offset_at(source, cut) for cut in cuts}
     fields |= dict(whole.offset_fields)
-    firsts = [min(max(whole.start, first), whole.stop) for first in firsts]
-    bounds = pairwise([whole.start, *firsts, whole.stop])
+    bounds = pairwise([whole.start, *(first for first, _ in found), whole.stop])
     return [
         replace(
             whole,
@@ -328,6 +328,24 @@ def _cut(whole: SegmentRange, targets: list[int]) -> list[SegmentRange]:
             pairwise([whole.begin, *cuts, whole.end]), bounds, strict=True
         )
     ]
+
+
+def _ascending(
+    whole: SegmentRange, cuts: list[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """Return the cuts whose first offsets ascend within those of `whole`.
+
+    No CRC covers the offset of a batch. Of two that do not ascend neither is certain.
+    """
+    found = list[tuple[int, int]]()
+    for cut in cuts:
+        if not whole.start < cut[0] < whole.stop:
+            continue
+        if found and found[-1][0] >= cut[0]:
+            found.pop()
+        else:
+            found.append(cut)
+    return found
 
 
 def _end_position(segment: LogSegment, source: ByteSource, stop: int) -> int:

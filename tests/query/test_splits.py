@@ -146,6 +146,27 @@ def test_damage_at_the_end_is_found_by_the_last_split(
         tables_of(kafkalog.splits(source, target_bytes))
 
 
+@pytest.mark.parametrize("wrong", [0, 1, 4, 6, 19, 20, 99, 1 << 40])
+@pytest.mark.parametrize("number", [2, 5, 6])
+def test_splits_have_each_record_once_where_an_offset_is_damaged(
+    tmp_path, wrong, number
+):
+    config = kafkalog.LogConfig(internal_segment_bytes=1000, index_interval_bytes=1)
+    with kafkalog.open(tmp_path / "log-0", "a", config) as log:
+        for value in range(20):
+            log.append(batch(b"%d" % value))
+    file = min((tmp_path / "log-0").glob("*.log"))
+    data = bytearray(file.read_bytes())
+    size = len(batch(b"0"))
+    data[number * size : number * size + 8] = wrong.to_bytes(8, "big")
+    file.write_bytes(data)
+    for source in (file, tmp_path):
+        whole = kafkalog.scan(source, on_corruption="skip").to_arrow()
+        assert whole.num_rows
+        parts = kafkalog.splits(source, 1, on_corruption="skip")
+        assert joined(tables_of(parts), whole) == whole.to_pylist()
+
+
 @pytest.mark.parametrize("start", [0, 3])
 @pytest.mark.parametrize("target_bytes", [1, 1 << 30])
 def test_fragments_have_each_record_once_when_their_log_grows(
