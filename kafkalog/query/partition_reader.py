@@ -269,8 +269,9 @@ class PartitionReader:
             for segment, source in read_on(whole.directory, segments):
                 yield segment, source, segment.limits
         else:
-            with segments[0].open() as source:
-                yield segments[0], source, Limits()
+            for segment in segments:
+                with segment.open() as source:
+                    yield segment, source, Limits()
 
     def _replay_transactions(self, segments: list[LogSegment]) -> Transactions | None:
         """Return the transactions of the log, as far as this reading needs them."""

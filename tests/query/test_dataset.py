@@ -332,6 +332,17 @@ def test_a_query_opens_only_segments_that_may_match(tmp_path, monkeypatch):
     assert set(opened) == {names[1]}
 
 
+def test_a_lone_file_is_filtered_by_its_name():
+    file = min((golden_data.logs("k431-clean") / "ledger-0").glob("*.log"))
+    data, whole = kafkalog.dataset(file), kafkalog.scan(file)
+    name = pc.field("segment")
+    assert data.count_rows(filter=name == file.name) == whole.count()
+    assert data.to_table(filter=name == "other.log").num_rows == 0
+    assert data.count_rows(filter=name > file.name) == 0
+    other = kafkalog.scan(file, columns=["segment"]).lazy()
+    assert other.filter(pl.col("segment").is_in(["other.log"])).collect().is_empty()
+
+
 def test_duckdb_counts_a_dataset_and_joins_it_with_itself():
     data, whole = golden("k431-clean", "read_uncommitted")
     with duckdb.connect() as database:
