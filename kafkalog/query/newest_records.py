@@ -29,6 +29,7 @@ from kafkalog.messages.internal_records import decode_internal, record_type
 from kafkalog.messages.schema import Message
 from kafkalog.query.records import Records
 from kafkalog.query.scan import Scan
+from kafkalog.query.sources import first_few
 
 NEEDED: Final = (
     "offset",
@@ -172,9 +173,8 @@ def partitions_of(scan: Scan, topic: str) -> list[Scan]:
         if source.topic == topic
     ]
     if not parts:
-        places = (
-            ", ".join({str(source) for source, _ in scan.sources}) or "no partition"
-        )
+        found = {str(source) for source, _ in scan.sources}
+        places = first_few(found) or "no partition"
         raise NotALogDirectoryError(f"no partition of {topic}, found {places}")
     return parts
 

@@ -218,6 +218,16 @@ def check_known(name: str, offset: Offset, sources: Iterable[PartitionSource]) -
     unknown = [key for key in offset if key not in known]
     if not unknown:
         return
-    some = ", ".join(map(str, sorted(known)[:SHOWN])) or "none"
-    more = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
-    raise ValueError(f"{name}: no partition {unknown[0]}; there are {some}{more}")
+    some = first_few(known) or "none"
+    raise ValueError(f"{name}: no partition {unknown[0]}; there are {some}")
+
+
+def first_few(found: Iterable[Any]) -> str:
+    """Return the first values in order as text, and the number of the others.
+
+    >>> first_few({6, 5, 4, 3, 2, 1, 0})
+    '0, 1, 2, 3, 4 and 2 more'
+    """
+    values = sorted(found)
+    some = ", ".join(map(str, values[:SHOWN]))
+    return f"{some} and {len(values) - SHOWN} more" if len(values) > SHOWN else some

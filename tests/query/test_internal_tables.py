@@ -243,6 +243,15 @@ def test_a_directory_without_the_topic_is_an_error_that_names_both(table, topic)
         table(orders)
 
 
+def test_a_directory_without_the_topic_names_the_first_partitions_only():
+    logs = golden_data.logs("k282-clean")
+    names = sorted(str(source) for source, _ in kafkalog.scan(logs).sources)
+    with pytest.raises(NotALogDirectoryError) as caught:
+        kafkalog.internal(logs, "__share_group_state")
+    some = f"found {', '.join(names[:5])} and {len(names) - 5} more"
+    assert str(caught.value) == f"no partition of __share_group_state, {some}"
+
+
 def test_a_cluster_without_kraft_has_no_topics():
     logs = golden_data.logs("k282-clean")
     with pytest.raises(NotALogDirectoryError, match=r"no __cluster_metadata-0: .*k282"):
