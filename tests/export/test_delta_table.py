@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -309,6 +310,25 @@ def test_skipped_damage_is_listed_and_not_read_again(tmp_path, log):
     done = append_new(scan, tmp_path / "lake")
     assert [problem.first_offset for problem in done.problems] == [20]
     assert done.records == len(log.written) - 10
+    assert append_new(scan, tmp_path / "lake").commits == 0
+
+
+def test_committed_transactions_of_a_damaged_log_are_appended(tmp_path):
+    logs = tmp_path / "logs"
+    shutil.copytree(golden_data.logs("k431-clean") / "ledger-0", logs / "ledger-0")
+    for snapshot in (logs / "ledger-0").glob("*.snapshot"):
+        snapshot.unlink()  # otherwise only what follows the newest one is read
+    path = min((logs / "ledger-0").glob("*.log"))
+    whole = bytearray(path.read_bytes())
+    whole[100] ^= 1
+    path.chmod(0o644)
+    path.write_bytes(whole)
+    scan = kafkalog.scan(logs, isolation="read_committed", on_corruption="skip")
+    expected = scan.to_arrow()["offset"].to_pylist()
+    done = append_new(scan, tmp_path / "lake", commit_bytes=1)
+    rows = DeltaTable(tmp_path / "lake").to_pyarrow_table()
+    assert sorted(rows["offset"].to_pylist()) == expected
+    assert done.problems == scan.problems != []
     assert append_new(scan, tmp_path / "lake").commits == 0
 
 
