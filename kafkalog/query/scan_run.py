@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -76,10 +76,17 @@ class DecodeTask(NamedTuple):
     bytes_done: int
 
 
+class BytesDone(NamedTuple):
+    """How much of a partition has been read and decoded."""
+
+    partition: int
+    bytes_done: int
+
+
 Task: TypeAlias = DecodeTask | ScanProblem
-Result: TypeAlias = Records[Any] | ScanProblem | Exception | CrcMismatch
-DoneTask: TypeAlias = tuple[Task, Iterable[Result]]
-Report: TypeAlias = Callable[[Task | None], None]
+Result: TypeAlias = Records[Any] | ScanProblem | Exception | CrcMismatch | BytesDone
+Results: TypeAlias = Generator[Iterable[Result], None, None]
+Report: TypeAlias = Callable[[BytesDone | None], None]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -111,9 +118,11 @@ class ScanRun:
         workspace = self._workspace(buffers, stays=views_stay)
         take = RecycledMemory().take_bytes if views_stay else KeptBuffer().take
 
-        def done(mismatch: CrcMismatch | None) -> Generator[DoneTask, None, None]:
+        def done(
+            mismatch: CrcMismatch | None,
+        ) -> Results:
             for task in self._tasks(take, mismatch):
-                yield task, self._decode(task, workspace, buffers)
+                yield self._decode(task, workspace, buffers)
 
         return self._chunks(done)
 
@@ -128,7 +137,8 @@ class ScanRun:
             yield from self._chunks(partial(self._ahead, pool, threads))
 
     def _chunks(
-        self, done: Callable[[CrcMismatch | None], Generator[DoneTask, None, None]]
+        self,
+        done: Callable[[CrcMismatch | None], Results],
     ) -> Iterator[Records]:
         """Yield the records of tasks, which `done` starts again at a CRC mismatch."""
         report = self._reporter()
@@ -138,31 +148,36 @@ class ScanRun:
         report(None)
 
     def _until_mismatch(
-        self, done: Generator[DoneTask, None, None], report: Report
+        self, done: Results, report: Report
     ) -> Generator[Records, None, CrcMismatch | None]:
+        """Yield records, list problems and report the progress."""
         with closing(done):
-            for task, results in done:
-                mismatch = yield from self._records(results)
-                if mismatch is not None:
-                    return mismatch
-                report(task)
+            for result in chain.from_iterable(done):
+                if isinstance(result, Exception):
+                    raise result
+                if isinstance(result, CrcMismatch):
+                    return result
+                if isinstance(result, ScanProblem):
+                    self.problems.append(result)
+                elif isinstance(result, BytesDone):
+                    report(result)
+                else:
+                    yield result
         return None
 
     def _reporter(self) -> Report:
-        """Return the function that reports the progress after a task, or at the end."""
+        """Return the function that reports the progress; None stands for the end."""
         progress = self.progress
         if progress is None:
-            return lambda _task: None
+            return lambda _done: None
         numbers = range(len(self.sources))
         sizes = [self._reader(i, KeptBuffer().take).size() for i in numbers]
         *before, total = accumulate(sizes, initial=0)
 
-        def report(task: Task | None) -> None:
-            if task is None:
-                progress(total, total)
-            elif isinstance(task, DecodeTask):
-                done = before[task.partition] + task.bytes_done
-                progress(min(done, total), total)
+        def report(done: BytesDone | None) -> None:
+            bytes_done = total if done is None else before[done.partition]
+            bytes_done += 0 if done is None else done.bytes_done
+            progress(min(bytes_done, total), total)
 
         return report
 
@@ -204,22 +219,23 @@ class ScanRun:
 
     def _decode(
         self, task: Task, workspace: DecodeWorkspace[Any], buffers: ColumnBuffers
-    ) -> Iterator[Records | ScanProblem | CrcMismatch]:
+    ) -> Iterator[Result]:
         """Yield the records of a step, up to a CRC mismatch, or a problem."""
         if isinstance(task, ScanProblem):
             yield task
             return
         step = task.step.step
-        if self.policy.needs == "records":
-            yield from self._decode_records(task, step, workspace, buffers)
-            return
-        suffice = self._headers_suffice(step.rows, task.step.bounds)
-        for part, header_only in split_step(step, suffice):
+        parts = iter([(step, False)])
+        if self.policy.needs == "headers":
+            suffice = self._headers_suffice(step.rows, task.step.bounds)
+            parts = split_step(step, suffice)
+        for part, header_only in parts:
             if not header_only:
                 yield from self._decode_records(task, part, workspace, buffers)
                 continue
             for run in offsets_of_batches(part.data, part.rows):
                 yield make_records(run, task.origin, self.columns, buffers)
+        yield BytesDone(task.partition, task.bytes_done)
 
     def _decode_records(
         self,
@@ -253,8 +269,8 @@ class ScanRun:
 
     def _ahead(
         self, pool: ThreadPoolExecutor, threads: int, mismatch: CrcMismatch | None
-    ) -> Generator[DoneTask, None, None]:
-        """Yield tasks in order, done ahead in threads.
+    ) -> Results:
+        """Yield the results of tasks in order, which threads do ahead.
 
         While the caller has the records of one step, each thread has another, and one
         may wait. More steps ahead would need more memory than the caches have.
@@ -283,21 +299,6 @@ class ScanRun:
 
         return decode_step
 
-    def _records(
-        self, results: Iterable[Result]
-    ) -> Generator[Records, None, CrcMismatch | None]:
-        """Yield records and list problems; return the batch to resume from, if any."""
-        for result in results:
-            if isinstance(result, Exception):
-                raise result
-            if isinstance(result, CrcMismatch):
-                return result
-            if isinstance(result, ScanProblem):
-                self.problems.append(result)
-            else:
-                yield result
-        return None
-
 
 class _TaskQueue:
     """Tasks in their order, each read and then decoded by one call of `work`."""
@@ -311,25 +312,25 @@ class _TaskQueue:
         self._decode_step = decode_step
         self._stopped = False
         self._reading = threading.Lock()
-        self._done: SimpleQueue[Future[DoneTask | None]] = SimpleQueue()
+        self._done: SimpleQueue[Future[list[Result] | None]] = SimpleQueue()
 
     def work(self) -> None:
         """Read and decode the next step, in any thread."""
         from concurrent.futures import Future
 
-        done: Future[DoneTask | None] = Future()
+        done: Future[list[Result] | None] = Future()
         try:
             with self._reading:
                 self._done.put(done)
                 task = None if self._stopped else next(self._tasks, None)
-            results = None if task is None else (task, self._decode_step(task))
+            results = None if task is None else self._decode_step(task)
         except BaseException as error:
             done.set_exception(error)
         else:
             done.set_result(results)
 
-    def get(self) -> DoneTask | None:
-        """Wait for the next task, and return it with its results; None at the end."""
+    def get(self) -> list[Result] | None:
+        """Wait for the next task, and return its results; None at the end."""
         return self._done.get().result()
 
     def stop(self) -> None:
