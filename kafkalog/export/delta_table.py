@@ -35,7 +35,7 @@ from kafkalog.errors import (
 from kafkalog.export import arrow
 from kafkalog.export.optional_packages import require
 from kafkalog.formats.timestamps import FIRST_DAY, LAST_DAY, MAX_MS_IN_US
-from kafkalog.query.readable_offsets import earliest_offset, latest_offset
+from kafkalog.query.readable_offsets import earliest_offset, end_of_reading
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -388,7 +388,6 @@ class _DeltaAppend:
         """Determine the offsets to read of each partition, and report what is lost."""
         self._continued: dict[tuple[str, int], _Continued] = {}
         sources = []
-        committed_only = scan.policy.isolation == "read_committed"
         for source, bounds in scan.sources:
             directory, place = source.directory, (source.topic, source.partition)
             if directory is None or not source.topic:
@@ -400,17 +399,17 @@ class _DeltaAppend:
                     f"two: {source}"
                 )
             start = self._start(directory, source)
-            end = latest_offset(
-                directory, source, read_committed=committed_only, policy=scan.policy
-            )
             first = self._first(source, bounds)
-            one = _Continued(*place, None, first, first, end)
+            one = _Continued(*place, None, first, first, first)
             one.committed = self._table.transaction_version(one.application_id)
             if one.committed is not None:
                 one.reached = one.committed
                 one.next_offset = max(one.committed, start)
-                if loss := _loss(one.name, one.committed, start, end):
-                    self.result.losses.append(loss)
+            end = end_of_reading(directory, source, one.next_offset, scan.policy)
+            if one.committed is not None and (
+                loss := _loss(one.name, one.committed, start, end)
+            ):
+                self.result.losses.append(loss)
             one.end = max(one.next_offset, min(end, bounds.end_offset))
             self._continued[place] = one
             new = replace(bounds, start_offset=one.next_offset, end_offset=one.end)

@@ -641,13 +641,21 @@ def find_end(
     return end
 
 
-def find_stable(directory: Location, end: int, policy: ReadPolicy = STRICT) -> int:
+def find_stable(
+    directory: Location,
+    end: int,
+    *,
+    start: int | None = None,
+    policy: ReadPolicy = STRICT,
+) -> int:
     """Return the last stable offset of a log that ends at `end`.
 
     The newest producer snapshot lists the transactions open at its offset. The log is
-    read from there, or from its start if `policy` skips damage.
+    read from there. With `start`, the snapshot is that of a reading from this offset:
+    where damage is skipped, another one may have other open transactions.
     """
-    return min(replay_partition(directory, end, end, policy).last_stable_offset, end)
+    first = end if start is None else min(start, end)
+    return min(replay_partition(directory, first, end, policy).last_stable_offset, end)
 
 
 def find_offset_for_time(directory: Location, timestamp: int, start: int) -> int:

@@ -237,15 +237,10 @@ def replay_partition(
 ) -> Transactions:
     """Return the transactions needed to read ``[start_offset, end_offset)``.
 
-    The replay begins at the newest valid snapshot at or below `start_offset`. If damage
-    is skipped, it begins with the log: a later snapshot may have a transaction whose
-    batches are damaged, and readings from all offsets have the same transactions.
+    The replay begins at the newest valid snapshot at or below `start_offset`.
     """
-    listed = list_segments(directory)
-    if policy.skips and listed:
-        start_offset = min(start_offset, listed[0].base_offset)
     begun, base = open_at(*newest_snapshot(directory, start_offset))
-    segments = from_offset(listed, base)
+    segments = from_offset(list_segments(directory), base)
     with closing(read_on(directory, segments)) as opened:
         return replay(
             ((source, segment.limits) for segment, source in opened),

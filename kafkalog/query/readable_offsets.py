@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kafkalog.decoding.read_policy import STRICT, ReadPolicy
+from kafkalog.decoding.read_policy import ReadPolicy
 from kafkalog.log.log import find_end, find_stable
 from kafkalog.log.log_segments import list_segments
 from kafkalog.query.sources import PartitionSource
@@ -23,15 +23,27 @@ def earliest_offset(directory: Location, source: PartitionSource) -> int:
 
 
 def latest_offset(
-    directory: Location,
-    source: PartitionSource,
-    *,
-    read_committed: bool,
-    policy: ReadPolicy = STRICT,
+    directory: Location, source: PartitionSource, *, read_committed: bool
 ) -> int:
     """Return the log end offset, or the last stable offset under read_committed."""
-    end = find_end(directory, max(0, source.log_start_offset), past_damage=True)
-    return find_stable(directory, end, policy) if read_committed else end
+    end = _log_end(directory, source)
+    return find_stable(directory, end) if read_committed else end
+
+
+def end_of_reading(
+    directory: Location, source: PartitionSource, start: int, policy: ReadPolicy
+) -> int:
+    """Return the offset up to which a reading from `start` has records, as of now."""
+    end = _log_end(directory, source)
+    if policy.isolation == "read_uncommitted":
+        return end
+    if not policy.skips:
+        return find_stable(directory, end)
+    return find_stable(directory, end, start=start, policy=policy)
+
+
+def _log_end(directory: Location, source: PartitionSource) -> int:
+    return find_end(directory, max(0, source.log_start_offset), past_damage=True)
 
 
 class Replica(NamedTuple):

@@ -197,30 +197,6 @@ def test_a_marker_with_a_flipped_flag_is_damage(flag, tmp_path):
     assert (caught.value.path, caught.value.position) == (place / file, position)
 
 
-def test_where_damage_is_skipped_a_bound_selects_from_the_same_records(tmp_path):
-    place = tmp_path / "ledger-1"
-    shutil.copytree(golden_data.logs("k431-clean") / "ledger-1", place)
-    rows = kafka_rows.batches("k431-clean", "ledger-1")
-    for file, position in sorted(where for where, row in rows.items() if row["valid"]):
-        path = place / file
-        if path.suffix != ".log":
-            continue
-        whole = path.read_bytes()
-        data = bytearray(whole)
-        data[position + 30] ^= 1
-        path.write_bytes(data)
-        offsets = read_offsets(place)
-        for start in (24, 95, 100, 105):
-            expected = [offset for offset in offsets if offset >= start]
-            assert read_offsets(place, start_offset=start) == expected
-        path.write_bytes(whole)
-
-
-def read_offsets(place, **bounds):
-    scan = committed(place, on_corruption="skip", **bounds)
-    return [offset for records in scan.chunks() for offset in records.offset.tolist()]
-
-
 def test_the_name_of_a_single_file_is_no_bound():
     name = next(
         place for place in kafka_rows.DIRECTORIES if place[1] == "__cluster_metadata-0"
