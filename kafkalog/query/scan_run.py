@@ -86,7 +86,13 @@ class BytesDone(NamedTuple):
 Task: TypeAlias = DecodeTask | ScanProblem
 Result: TypeAlias = Records[Any] | ScanProblem | Exception | CrcMismatch | BytesDone
 Results: TypeAlias = Generator[Iterable[Result], None, None]
+"""The results of each task, in order."""
+
+ResultsFrom: TypeAlias = Callable[[CrcMismatch | None], Results]
+"""Function that returns the results from a mismatch on; None stands for the start."""
+
 Report: TypeAlias = Callable[[BytesDone | None], None]
+"""Function that reports the progress; None stands for the end."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -118,13 +124,11 @@ class ScanRun:
         workspace = self._workspace(buffers, stays=views_stay)
         take = RecycledMemory().take_bytes if views_stay else KeptBuffer().take
 
-        def done(
-            mismatch: CrcMismatch | None,
-        ) -> Results:
+        def results_from(mismatch: CrcMismatch | None) -> Results:
             for task in self._tasks(take, mismatch):
                 yield self._decode(task, workspace, buffers)
 
-        return self._chunks(done)
+        return self._chunks(results_from)
 
     def in_threads(self, threads: int) -> Iterator[Records]:
         """Yield chunks in order, with some steps read and decoded ahead in threads.
@@ -136,23 +140,20 @@ class ScanRun:
         with ThreadPoolExecutor(threads, "kafkalog-scan") as pool:
             yield from self._chunks(partial(self._ahead, pool, threads))
 
-    def _chunks(
-        self,
-        done: Callable[[CrcMismatch | None], Results],
-    ) -> Iterator[Records]:
-        """Yield the records of tasks, which `done` starts again at a CRC mismatch."""
+    def _chunks(self, results_from: ResultsFrom) -> Iterator[Records]:
+        """Yield records; resume at each CRC mismatch, and report the progress."""
         report = self._reporter()
-        mismatch = yield from self._until_mismatch(done(None), report)
+        mismatch = yield from self._until_mismatch(results_from(None), report)
         while mismatch is not None:
-            mismatch = yield from self._until_mismatch(done(mismatch), report)
+            mismatch = yield from self._until_mismatch(results_from(mismatch), report)
         report(None)
 
     def _until_mismatch(
-        self, done: Results, report: Report
+        self, results: Results, report: Report
     ) -> Generator[Records, None, CrcMismatch | None]:
-        """Yield records, list problems and report the progress."""
-        with closing(done):
-            for result in chain.from_iterable(done):
+        """Yield records and list problems; return the batch to resume from, if any."""
+        with closing(results):
+            for result in chain.from_iterable(results):
                 if isinstance(result, Exception):
                     raise result
                 if isinstance(result, CrcMismatch):
@@ -166,7 +167,7 @@ class ScanRun:
         return None
 
     def _reporter(self) -> Report:
-        """Return the function that reports the progress; None stands for the end."""
+        """Return the function that reports the progress to the caller."""
         progress = self.progress
         if progress is None:
             return lambda _done: None
@@ -175,9 +176,11 @@ class ScanRun:
         *before, total = accumulate(sizes, initial=0)
 
         def report(done: BytesDone | None) -> None:
-            bytes_done = total if done is None else before[done.partition]
-            bytes_done += 0 if done is None else done.bytes_done
-            progress(min(bytes_done, total), total)
+            if done is None:
+                progress(total, total)
+            else:
+                read = before[done.partition] + done.bytes_done
+                progress(min(read, total), total)
 
         return report
 
@@ -304,9 +307,7 @@ class _TaskQueue:
     """Tasks in their order, each read and then decoded by one call of `work`."""
 
     def __init__(
-        self,
-        tasks: Iterator[Task],
-        decode_step: Callable[[Task], list[Result]],
+        self, tasks: Iterator[Task], decode_step: Callable[[Task], list[Result]]
     ) -> None:
         self._tasks = tasks
         self._decode_step = decode_step
