@@ -147,7 +147,7 @@ def _partition(
     end, latest = start, None
     if segments:
         ends = _read(segments[-1], indexed[-1], needs_first=first_time is None)
-        end, latest = max(start, ends.next_offset), ends.known_latest
+        end, latest = max(start, ends.next_offset), ends.latest
         first_time = ends.first_timestamp if first_time is None else first_time
     first = segments[0].base_offset if segments else 0
     return PartitionSummary(
@@ -212,7 +212,7 @@ def _summarize(segment: LogSegment, files: Mapping[str, Entry]) -> SegmentSummar
         time_index_entries=_count(TimeIndex, segment, "timeindex", files),
         txn_index_entries=_count(TransactionIndex, segment, "txnindex", files),
         first_timestamp=ends.first_timestamp,
-        max_timestamp=_latest(indexed, ends.known_latest),
+        max_timestamp=_latest(indexed, ends.latest),
         state=None if name is None else name.suffix,
     )
 
@@ -220,20 +220,14 @@ def _summarize(segment: LogSegment, files: Mapping[str, Entry]) -> SegmentSummar
 class Ends(NamedTuple):
     """What is read of a log: the time of its first batch, and its end.
 
-    `next_offset` and `position` are those after the last valid batch that was read,
-    `last_timestamp` is its time, and `latest` the greatest time; -1 if there is none.
+    `next_offset` and `position` are those after the last valid batch that was read, and
+    `latest` is the greatest time of those batches.
     """
 
     first_timestamp: int | None
     next_offset: int
     position: int
-    last_timestamp: int
-    latest: int
-
-    @property
-    def known_latest(self) -> int | None:
-        """The greatest time, or None."""
-        return None if self.latest < 0 else self.latest
+    latest: int | None
 
 
 def _read(
@@ -242,16 +236,12 @@ def _read(
     """Read the ends of a log whose time index ends with the time `indexed`.
 
     The log is read from its last index entry on; without times in the index from its
-    start. A log of one step is read from its start as well, unless it is damaged, or a
-    batch that is not the last has a time that the index lacks.
+    start. A log of one step is read from its start as well, unless it is damaged.
     """
     with segment.open() as source:
         if indexed is None or source.size <= FIRST_STEP_BYTES:
             ends = _read_from(segment, source, 0, needs_first=needs_first)
-            if indexed is None or (
-                ends.position == source.size
-                and ends.latest <= max(indexed, ends.last_timestamp)
-            ):
+            if indexed is None or ends.position == source.size:
                 return ends
         first = _first_time_of(segment, source) if needs_first else None
         start = segment.position_for(source, MAX_OFFSET)
@@ -263,18 +253,18 @@ def _read_from(
     segment: LogSegment, source: OpenedSource, start: int, *, needs_first: bool
 ) -> Ends:
     """Read a log from `start`, 0 or a confirmed position, to damage or its end."""
-    ends = Ends(None, segment.base_offset, start, -1, -1)
-    first = None
+    ends = Ends(None, segment.base_offset, start, None)
+    first, latest = None, -1
     for step in segment.last_steps(source, start):
         if needs_first:
             first, needs_first = _first_known(step.rows), False
         last = step.rows[-1]
+        latest = max(latest, *step.rows["max_timestamp"].tolist())
         ends = Ends(
             first,
             max(ends.next_offset, int(last["last_offset"]) + 1),
             int(last["position"] + last["size_in_bytes"]),
-            int(last["max_timestamp"]),
-            max(ends.latest, *step.rows["max_timestamp"].tolist()),
+            None if latest < 0 else latest,
         )
     return ends
 
