@@ -113,6 +113,7 @@ def read_filter(expression: pc.Expression) -> Filter:
         _, (serialized,) = expression.__reduce__()
         batch = pa.ipc.open_file(serialized).get_batch(0)
     except (pa.ArrowInvalid, NotImplementedError):
+        # Arrow cannot serialize all expressions, for example run-end encoded values.
         return Filter(ANYTHING, None)
     text = batch.schema.to_string(truncate_metadata=False)
     entries = list(map(ENTRY.fullmatch, text.split(METADATA)[1].splitlines()))

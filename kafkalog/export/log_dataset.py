@@ -182,6 +182,8 @@ class LogDataset(ds.UnionDataset):  # type: ignore[misc]
             return replace(self.request, problems=[]).count()
         return int(self.scanner(**options).count_rows())
 
+    # The methods that raise are Arrow's own in C++, which would read the child.
+
     def filter(self, expression: pc.Expression) -> LogDataset:
         """Raise `NotImplementedError`: pass the filter to `scanner`."""
         raise NotImplementedError("filter of a LogDataset: pass it to scanner instead")

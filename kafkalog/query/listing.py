@@ -19,7 +19,7 @@ from kafkalog.indexes.index_table import LARGE_BYTES, IndexTable
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TIMESTAMP, TimeIndex
 from kafkalog.indexes.txn_index import TransactionIndex
-from kafkalog.log.log_segments import list_directory
+from kafkalog.log.log_segments import LOG, list_directory
 from kafkalog.segment.file_records import FIRST_STEP_BYTES
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.checkpoint_file import LOG_STARTS, read_offsets_or_none
@@ -47,7 +47,6 @@ from kafkalog.storage.log_directory import (
     partitions_under,
 )
 
-LOG: Final = ".log"
 INDEX: Final = "index"
 INDEXES: Final = ("index", "timeindex", "txnindex")
 
@@ -141,7 +140,7 @@ def _partition(
     segments, listed = list_directory(path)
     files = regular_files(listed)
     logs = _log_files(files)
-    indexed = [_latest_indexed(segment, files) for segment in segments]
+    indexed = [_time_index(segment, files)[1] for segment in segments]
     first_times = map(_first_timestamp, segments[:-1])
     first_time = next((time for time in first_times if time is not None), None)
     end, latest = start, None
@@ -200,7 +199,7 @@ def _summarize(segment: LogSegment, files: Mapping[str, Entry]) -> SegmentSummar
     indexes = [_index(segment, kind, files) for kind in INDEXES]
     used = [_bytes_used(index) for index in indexes if index is not None]
     size = segment.size_in_bytes
-    indexed = _latest_indexed(segment, files)
+    times, indexed = _time_index(segment, files)
     ends = _read(segment, indexed)
     return SegmentSummary(
         file=segment.name,
@@ -209,7 +208,7 @@ def _summarize(segment: LogSegment, files: Mapping[str, Entry]) -> SegmentSummar
         size_in_bytes=size,
         all_files_bytes=size + sum(used),
         index_entries=_count(OffsetIndex, segment, "index", files),
-        time_index_entries=_count(TimeIndex, segment, "timeindex", files),
+        time_index_entries=times,
         txn_index_entries=_count(TransactionIndex, segment, "txnindex", files),
         first_timestamp=ends.first_timestamp,
         max_timestamp=_latest(indexed, ends.latest),
@@ -285,12 +284,14 @@ def _first_known(rows: BatchHeaders) -> int | None:
     return next((time for time in begin_times(rows).tolist() if time >= 0), None)
 
 
-def _latest_indexed(segment: LogSegment, files: Mapping[str, Entry]) -> int | None:
-    """Return the greatest timestamp in the time index."""
+def _time_index(
+    segment: LogSegment, files: Mapping[str, Entry]
+) -> tuple[int | None, int | None]:
+    """Return the number of entries in the time index, and the greatest timestamp."""
     count, last = _entries(TimeIndex, segment, "timeindex", files)
     place, width = TIMESTAMP
     timestamp = last[place : place + width]
-    return int.from_bytes(timestamp, "big", signed=True) if count else None
+    return count, int.from_bytes(timestamp, "big", signed=True) if count else None
 
 
 def _count(
