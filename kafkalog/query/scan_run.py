@@ -42,7 +42,7 @@ from kafkalog.segment.file_records import Step
 from kafkalog.storage.buffers import KeptBuffer, Take
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import ThreadPoolExecutor
 
 HEADER_COLUMNS: Final = frozenset(COLUMNS) - {"key", "value", "headers", "timestamp"}
 """Columns that follow from a batch header and the offset within its batch."""
@@ -84,7 +84,12 @@ class BytesDone(NamedTuple):
 
 
 Task: TypeAlias = DecodeTask | ScanProblem
-Result: TypeAlias = Records[Any] | ScanProblem | Exception | CrcMismatch | BytesDone
+Result: TypeAlias = (
+    Records[Any] | ScanProblem | BaseException | CrcMismatch | BytesDone
+)
+DecodeStep: TypeAlias = Callable[[Task], list[Result]]
+"""Function that returns the results of a task."""
+
 Results: TypeAlias = Generator[Iterable[Result], None, None]
 """The results of each task, in order."""
 
@@ -154,7 +159,7 @@ class ScanRun:
         """Yield records and list problems; return the batch to resume from, if any."""
         with closing(results):
             for result in chain.from_iterable(results):
-                if isinstance(result, Exception):
+                if isinstance(result, BaseException):
                     raise result
                 if isinstance(result, CrcMismatch):
                     return result
@@ -280,63 +285,78 @@ class ScanRun:
         """
         memory = RecycledMemory()
         tasks = self._tasks(memory.take_bytes, mismatch)
-        queue = _TaskQueue(tasks, self._thread_decoder(memory))
+        queue = _TaskQueue(tasks, partial(self._step_decoder, memory))
         try:
-            for _ in range(threads + 1):
+            for _ in range(threads):
                 pool.submit(queue.work)
+            queue.allow(threads + 1)
             while (done := queue.get()) is not None:
-                pool.submit(queue.work)
+                queue.allow(1)
                 yield done
         finally:
-            queue.stop()
+            queue.stop(threads)
 
-    def _thread_decoder(self, memory: RecycledMemory) -> Callable[[Task], list[Result]]:
-        """Return the function that decodes a step in a thread's own workspace."""
-        own = threading.local()
+    def _step_decoder(self, memory: RecycledMemory) -> DecodeStep:
+        """Return a function that decodes steps, with a workspace of its own."""
+        buffers = ColumnBuffers(kept=False, memory=memory)
+        workspace = self._workspace(buffers, stays=True)
 
         def decode_step(task: Task) -> list[Result]:
-            if not hasattr(own, "workspace"):
-                own.buffers = ColumnBuffers(kept=False, memory=memory)
-                own.workspace = self._workspace(own.buffers, stays=True)
-            return list(_with_error(self._decode(task, own.workspace, own.buffers)))
+            return list(_with_error(self._decode(task, workspace, buffers)))
 
         return decode_step
 
 
 class _TaskQueue:
-    """Tasks in their order, each read and then decoded by one call of `work`."""
+    """Tasks in their order, which threads read in turn and decode side by side.
+
+    A thread takes a permit before each task, so that as many are ahead as are allowed.
+    The results of each task have a queue of their own, as it costs less than a future.
+    """
 
     def __init__(
-        self, tasks: Iterator[Task], decode_step: Callable[[Task], list[Result]]
+        self, tasks: Iterator[Task], make_decoder: Callable[[], DecodeStep]
     ) -> None:
         self._tasks = tasks
-        self._decode_step = decode_step
+        self._make_decoder = make_decoder
         self._stopped = False
         self._reading = threading.Lock()
-        self._done: SimpleQueue[Future[list[Result] | None]] = SimpleQueue()
+        self._permits: SimpleQueue[None] = SimpleQueue()
+        self._done: SimpleQueue[SimpleQueue[list[Result] | None]] = SimpleQueue()
 
     def work(self) -> None:
-        """Read and decode the next step, in any thread."""
-        from concurrent.futures import Future
+        """Read and decode steps until `stop` is called."""
+        decode_step = self._make_decoder()
+        while True:
+            self._permits.get()
+            if self._stopped:
+                return
+            self._next(decode_step)
 
-        done: Future[list[Result] | None] = Future()
+    def _next(self, decode_step: DecodeStep) -> None:
+        """Read and decode the next step."""
+        done: SimpleQueue[list[Result] | None] = SimpleQueue()
         try:
             with self._reading:
                 self._done.put(done)
-                task = None if self._stopped else next(self._tasks, None)
-            results = None if task is None else self._decode_step(task)
-        except BaseException as error:
-            done.set_exception(error)
-        else:
-            done.set_result(results)
+                task = next(self._tasks, None)
+            done.put(None if task is None else decode_step(task))
+        except BaseException as error:  # for the caller, who waits for this step
+            done.put([error])
 
     def get(self) -> list[Result] | None:
         """Wait for the next task, and return its results; None at the end."""
-        return self._done.get().result()
+        return self._done.get().get()
 
-    def stop(self) -> None:
-        """Let no thread begin to read another step."""
+    def allow(self, steps: int) -> None:
+        """Let the threads read this many steps more."""
+        for _ in range(steps):
+            self._permits.put(None)
+
+    def stop(self, threads: int) -> None:
+        """End `work` in this many threads, before another step is read."""
         self._stopped = True
+        self.allow(threads)
 
 
 def _with_error(results: Iterator[Result]) -> Iterator[Result]:
