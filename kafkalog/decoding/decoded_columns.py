@@ -5,7 +5,7 @@ A column of byte strings has `data`, the bytes of all rows; n + 1 `offsets` into
 
 The size of a column is known only after decoding. Values are nearly all of a batch's
 bytes, so a buffer of that size is taken for them. Keys and headers are usually small: a
-fraction of that size is tried first, and a larger one if it does not suffice.
+small buffer is tried first, and larger ones from where it does not suffice.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ from kafkalog.formats.batch_headers import BatchHeaders, Bytes
 from kafkalog.formats.layout import MIN_RECORD_BYTES
 
 MIN_HEADER_BYTES: Final = 2
-FIRST_SHIFT: Final = 4
-"""Keys and headers first get 1/16 of the bytes of their batches."""
+FIRST_BYTES: Final = 32 << 10
+"""Bytes that keys and headers get at first, and twice as many each time that does not
+suffice."""
 HUGE_PAGES_FROM: Final = 4 << 20
 """From this size on NumPy asks Linux for huge pages. Values of a usual step have a
 little less, and a page fault for every 4 KiB takes longer than to copy them."""
@@ -166,7 +167,7 @@ class ColumnWorkspace(DecompressionBuffer):
         super().__init__()
         self._names = names
         self._buffers = buffers
-        self._shift = FIRST_SHIFT
+        self._small = FIRST_BYTES  # for keys and headers
         self._capacity = (-1, -1)  # records and bytes of the columns it has
         self._columns: DecodedColumns | None = None
 
@@ -199,7 +200,7 @@ class ColumnWorkspace(DecompressionBuffer):
             if result[0] != Status.OUTPUT_FULL:
                 return result
             del columns
-            self._shift -= 1
+            self._small *= 2
             self._capacity = (-1, -1)
 
     def first(self, count: int) -> DecodedColumns:
@@ -223,13 +224,13 @@ class ColumnWorkspace(DecompressionBuffer):
 
     def _take(self, records: int, size: int) -> DecodedColumns:
         """Take columns for `records` records, whose payloads have `size` bytes."""
-        take, small = self._buffers.take, size >> self._shift
+        take, small = self._buffers.take, min(self._small, size)
         key = value = headers = None
         if "key" in self._names:
             key = self._strings("key", records, small)
         if "value" in self._names:
             # The other fields of the records take this much at least.
-            least = records * MIN_RECORD_BYTES if self._shift else 0
+            least = records * MIN_RECORD_BYTES if small < size else 0
             most = max(size - least, 0)
             value = self._strings("value", records, most)
         if "headers" in self._names:
