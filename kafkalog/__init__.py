@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from kafkalog.encoding.batch_builder import RecordBatchBuilder, encode_batches
     from kafkalog.errors import *  # noqa: F403
     from kafkalog.export.batch_table import batches
+    from kafkalog.export.duckdb_source import duckdb_source
     from kafkalog.export.group_lag import groups, lag
     from kafkalog.export.internal_tables import (
         consumer_groups,
@@ -119,6 +120,7 @@ __all__ = [
     "dataset",
     "decode_internal",
     "diff",
+    "duckdb_source",
     "encode_batches",
     "groups",
     "heal",
@@ -170,6 +172,7 @@ _MODULES: Final = {
     "consumer_groups": "export.internal_tables",
     "decode_internal": "messages.internal_records",
     "diff": "query.log_diff",
+    "duckdb_source": "export.duckdb_source",
     "encode_batches": "encoding.batch_builder",
     "groups": "export.group_lag",
     "heal": "copies.replica_healing",

@@ -84,6 +84,15 @@ def test_a_function_without_its_package_raises_when_it_is_called(name):
     assert message.endswith("pyarrow is missing: pip install 'kafkalog[arrow]'")
 
 
+def test_a_source_for_duckdb_asks_for_a_version_that_reads_estimates():
+    use = "kafkalog.duckdb_source('logs')"
+    *_, message = run(use, "duckdb").stderr.splitlines()
+    assert message.endswith("duckdb is missing: pip install 'kafkalog[duckdb]'")
+    older = "import duckdb; sys.modules['duckdb._sources.pyarrow'] = None; "
+    *_, message = run(older + use).stderr.splitlines()
+    assert message.endswith("duckdb>=2.0.1 is missing: pip install 'kafkalog[duckdb]'")
+
+
 def test_a_picture_without_matplotlib_asks_for_the_extra_plot():
     use = f"kafkalog.stats({str(ORDERS)!r}).plot('topics.svg')"
     *_, message = run(use, "matplotlib").stderr.splitlines()

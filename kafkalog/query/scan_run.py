@@ -84,9 +84,7 @@ class BytesDone(NamedTuple):
 
 
 Task: TypeAlias = DecodeTask | ScanProblem
-Result: TypeAlias = (
-    Records[Any] | ScanProblem | BaseException | CrcMismatch | BytesDone
-)
+Result: TypeAlias = Records[Any] | ScanProblem | BaseException | CrcMismatch | BytesDone
 DecodeStep: TypeAlias = Callable[[Task], list[Result]]
 """Function that returns the results of a task."""
 

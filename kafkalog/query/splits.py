@@ -7,7 +7,10 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final, Unpack
 
+import numpy as np
+
 from kafkalog.decoding.read_policy import Bounds
+from kafkalog.query.header_counts import count_batches, counting_reader
 from kafkalog.query.scan import Scan, ScanArguments, Source, scan
 from kafkalog.query.sources import PartitionSource
 from kafkalog.query.task_planning import (
@@ -138,6 +141,32 @@ def divide_scan(
         tasks = divide(parts, target_bytes, slack=SLACK)
         found += (_split(request, task, places) for task in tasks)
     return found
+
+
+def estimate_records(request: Scan) -> int:
+    """Return about how many records a scan has: its bytes, as dense as some of them.
+
+    Only the first batches of its largest split are read. Compression and sizes of
+    records may differ in the others.
+    """
+    parts = divide_scan(request, TARGET_BYTES, grows=True)
+    size = sum(part.size_in_bytes for part in parts)
+    if not size:
+        return 0
+    largest = max(parts, key=lambda part: part.size_in_bytes)
+    # Neither damage in what a query does not read, nor transactions matter here.
+    policy = replace(
+        request.policy,
+        check_crcs="never",
+        on_corruption="skip",
+        isolation="read_uncommitted",
+    )
+    for source, bounds in largest.request.sources:
+        reader = counting_reader(source, bounds, policy)
+        for step, records in count_batches(reader, []):
+            read = int(step.step.rows["size_in_bytes"].sum(dtype=np.int64))
+            return size * int(records.sum()) // read
+    return 0
 
 
 def _is_in_memory(source: tuple[PartitionSource, Bounds]) -> bool:

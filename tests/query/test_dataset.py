@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from pyarrow import feather
 
 import kafkalog
+from kafkalog.export.duckdb_source import DuckDBSource
 from kafkalog.query.scan_columns import COLUMNS
 from tests import golden_data
 from tests.query import filters
@@ -93,10 +94,11 @@ def test_duckdb_finds_the_same_rows_in_a_dataset_as_in_all_records(question):
     columns = 'topic, partition, "offset", "timestamp", value'
     query = f"SELECT {columns} FROM data WHERE {term.sql}"
     with duckdb.connect() as database:
-        database.register("data", data)
-        found = database.sql(query).to_arrow_table()
         database.register("data", whole)
-        assert found == database.sql(query).to_arrow_table()
+        expected = database.sql(query).to_arrow_table()
+        for dataset in (data, DuckDBSource(data)):
+            database.register("data", dataset)
+            assert database.sql(query).to_arrow_table() == expected
 
 
 @given(questions())
