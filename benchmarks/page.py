@@ -27,6 +27,7 @@ PEERS: Final = {
     "kafka-engine": "Kafka's storage engine",
     "spark-kafka": "Spark's Kafka source and sink",
     "spark-parquet": "Spark's Parquet source",
+    "duckdb-parquet": "DuckDB's Parquet reader",
     "numpy": "NumPy",
     "limit": "lower bound",
 }
@@ -40,6 +41,7 @@ MEASUREMENTS: Final = {
     "headers": "batch headers",
     "help": "kafkalog --help",
     "import": "import kafkalog",
+    "join": "join of 1 GB with 100 rows",
     "ls": "kafkalog ls",
     "lookup_over_all_segments": "lookup in all segments",
     "map_each_segment": "map the index of each segment",
