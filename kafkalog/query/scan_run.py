@@ -283,16 +283,15 @@ class ScanRun:
         """
         memory = RecycledMemory()
         tasks = self._tasks(memory.take_bytes, mismatch)
-        queue = _TaskQueue(tasks, partial(self._step_decoder, memory))
+        queue = _TaskQueue(tasks, partial(self._step_decoder, memory), pool, threads)
         try:
-            for _ in range(threads):
-                pool.submit(queue.work)
-            queue.allow(threads + 1)
+            for _ in range(threads + 1):
+                queue.allow_one()
             while (done := queue.get()) is not None:
-                queue.allow(1)
+                queue.allow_one()
                 yield done
         finally:
-            queue.stop(threads)
+            queue.stop()
 
     def _step_decoder(self, memory: RecycledMemory) -> DecodeStep:
         """Return a function that decodes steps, with a workspace of its own."""
@@ -308,53 +307,71 @@ class ScanRun:
 class _TaskQueue:
     """Tasks in their order, which threads read in turn and decode side by side.
 
-    A thread takes a permit before each task, so that as many are ahead as are allowed.
-    The results of each task have a queue of their own, as it costs less than a future.
+    As many tasks are read ahead as are allowed. A thread does one after another while
+    there are any, as to wake it for each would take longer, and never waits for more:
+    it would keep an interpreter from ending whose script leaves a reading unfinished.
     """
 
     def __init__(
-        self, tasks: Iterator[Task], make_decoder: Callable[[], DecodeStep]
+        self,
+        tasks: Iterator[Task],
+        make_decoder: Callable[[], DecodeStep],
+        pool: ThreadPoolExecutor,
+        threads: int,
     ) -> None:
         self._tasks = tasks
         self._make_decoder = make_decoder
-        self._stopped = False
+        self._pool = pool
+        self._idle = threads
+        self._allowed = 0
+        self._changing = threading.Lock()  # the two numbers
         self._reading = threading.Lock()
-        self._permits: SimpleQueue[None] = SimpleQueue()
+        self._own = threading.local()
         self._done: SimpleQueue[SimpleQueue[list[Result] | None]] = SimpleQueue()
 
-    def work(self) -> None:
-        """Read and decode steps until `stop` is called."""
-        decode_step = self._make_decoder()
-        while True:
-            self._permits.get()
-            if self._stopped:
+    def allow_one(self) -> None:
+        """Let the threads read one more task ahead."""
+        with self._changing:
+            self._allowed += 1
+            if not self._idle:
                 return
-            self._next(decode_step)
-
-    def _next(self, decode_step: DecodeStep) -> None:
-        """Read and decode the next step."""
-        done: SimpleQueue[list[Result] | None] = SimpleQueue()
-        try:
-            with self._reading:
-                self._done.put(done)
-                task = next(self._tasks, None)
-            done.put(None if task is None else decode_step(task))
-        except BaseException as error:  # for the caller, who waits for this step
-            done.put([error])
+            self._idle -= 1
+        self._pool.submit(self._work)
 
     def get(self) -> list[Result] | None:
         """Wait for the next task, and return its results; None at the end."""
         return self._done.get().get()
 
-    def allow(self, steps: int) -> None:
-        """Let the threads read this many steps more."""
-        for _ in range(steps):
-            self._permits.put(None)
+    def stop(self) -> None:
+        """Let no thread begin to read another task."""
+        with self._changing:
+            self._allowed = 0
 
-    def stop(self, threads: int) -> None:
-        """End `work` in this many threads, before another step is read."""
-        self._stopped = True
-        self.allow(threads)
+    def _work(self) -> None:
+        """Do the tasks that are allowed, in one of the threads."""
+        while self._takes_one():
+            self._next()
+
+    def _takes_one(self) -> bool:
+        with self._changing:
+            if self._allowed:
+                self._allowed -= 1
+                return True
+            self._idle += 1
+            return False
+
+    def _next(self) -> None:
+        """Read and decode the next task, in a workspace of this thread's own."""
+        done: SimpleQueue[list[Result] | None] = SimpleQueue()  # less than a future
+        try:
+            with self._reading:
+                self._done.put(done)
+                task = next(self._tasks, None)
+            if not hasattr(self._own, "decode"):
+                self._own.decode = self._make_decoder()
+            done.put(None if task is None else self._own.decode(task))
+        except BaseException as error:  # for the caller, who waits for this task
+            done.put([error])
 
 
 def _with_error(results: Iterator[Result]) -> Iterator[Result]:

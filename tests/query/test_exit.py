@@ -32,6 +32,10 @@ context = datafusion.SessionContext()
 context.register_dataset("data", data)
 context.sql("select * from data limit 2").to_pylist()
 """,
+    "a scan in threads": (
+        "import dataclasses; scan = dataclasses.replace(data.request, threads=2)\n"
+        "kept = scan.chunks(); next(kept)"
+    ),
     "an Arrow scanner of a scan": (
         "import pyarrow.dataset; stream = data.request\n"
         "pyarrow.dataset.Scanner.from_batches(stream).head(2)"
