@@ -278,8 +278,8 @@ class ScanRun:
     ) -> Results:
         """Yield the results of tasks in order, which threads do ahead.
 
-        While the caller has the records of one step, each thread has another, and one
-        may wait. More steps ahead would need more memory than the caches have.
+        While the caller has the records of one step, each thread has another. More
+        steps ahead would need more memory than the caches have.
         """
         memory = RecycledMemory()
         tasks = self._tasks(memory.take_bytes, mismatch)
@@ -288,8 +288,8 @@ class ScanRun:
             for _ in range(threads + 1):
                 queue.allow_one()
             while (done := queue.get()) is not None:
-                queue.allow_one()
                 yield done
+                queue.allow_one()
         finally:
             queue.stop()
 
