@@ -2,7 +2,7 @@
 
 DuckDB takes any other Arrow dataset for one row. So when it joins a log with a small
 table, it holds all of the log in memory. DuckDB reads an estimate only from a class of
-its own, which 2.0.1 has first.
+its own, which 2.0.1 has first, and which its documentation does not mention.
 """
 
 from __future__ import annotations

@@ -362,7 +362,7 @@ class _TaskQueue:
 
     def _next(self) -> None:
         """Read and decode the next task, in a workspace of this thread's own."""
-        done: SimpleQueue[list[Result] | None] = SimpleQueue()  # less than a future
+        done: SimpleQueue[list[Result] | None] = SimpleQueue()  # cheaper than a future
         try:
             with self._reading:
                 self._done.put(done)
