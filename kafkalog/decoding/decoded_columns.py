@@ -5,7 +5,7 @@ A column of byte strings has `data`, the bytes of all rows; n + 1 `offsets` into
 
 The size of a column is known only after decoding. Values are nearly all of a batch's
 bytes, so a buffer of that size is taken for them. Keys and headers are usually small: a
-small buffer is tried first, and larger ones from where it does not suffice.
+small buffer is tried first, and a larger one if it does not suffice.
 """
 
 from __future__ import annotations

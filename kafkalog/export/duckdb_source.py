@@ -35,9 +35,9 @@ def duckdb_source(source: Source, **as_scan: Unpack[ScanArguments]) -> DuckDBSou
     Parameters
     ----------
     source : path, URL, bytes-like, or list of these
-        As for `scan`.
+        As for `dataset`.
     **as_scan : ScanArguments
-        The options of `scan`, but `limit`. By default the table has all columns.
+        As for `dataset`.
 
     Returns
     -------
@@ -47,7 +47,7 @@ def duckdb_source(source: Source, **as_scan: Unpack[ScanArguments]) -> DuckDBSou
     Raises
     ------
     FileNotFoundError, NotALogDirectoryError, TypeError, ValueError
-        As `scan` does.
+        As `dataset` does.
 
     Examples
     --------

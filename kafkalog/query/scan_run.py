@@ -283,7 +283,7 @@ class ScanRun:
         """
         memory = RecycledMemory()
         tasks = self._tasks(memory.take_bytes, mismatch)
-        queue = _TaskQueue(tasks, partial(self._step_decoder, memory), pool, threads)
+        queue = _TaskQueue(tasks, self._thread_decoder(memory), pool, threads)
         try:
             for _ in range(threads + 1):
                 queue.allow_one()
@@ -293,13 +293,15 @@ class ScanRun:
         finally:
             queue.stop()
 
-    def _step_decoder(self, memory: RecycledMemory) -> DecodeStep:
-        """Return a function that decodes steps, with a workspace of its own."""
-        buffers = ColumnBuffers(kept=False, memory=memory)
-        workspace = self._workspace(buffers, stays=True)
+    def _thread_decoder(self, memory: RecycledMemory) -> DecodeStep:
+        """Return the function that decodes a step in a thread's own workspace."""
+        own = threading.local()
 
         def decode_step(task: Task) -> list[Result]:
-            return list(_with_error(self._decode(task, workspace, buffers)))
+            if not hasattr(own, "workspace"):
+                own.buffers = ColumnBuffers(kept=False, memory=memory)
+                own.workspace = self._workspace(own.buffers, stays=True)
+            return list(_with_error(self._decode(task, own.workspace, own.buffers)))
 
         return decode_step
 
@@ -315,18 +317,17 @@ class _TaskQueue:
     def __init__(
         self,
         tasks: Iterator[Task],
-        make_decoder: Callable[[], DecodeStep],
+        decode_step: DecodeStep,
         pool: ThreadPoolExecutor,
         threads: int,
     ) -> None:
         self._tasks = tasks
-        self._make_decoder = make_decoder
+        self._decode_step = decode_step
         self._pool = pool
         self._idle = threads
         self._allowed = 0
         self._changing = threading.Lock()  # the two numbers
         self._reading = threading.Lock()
-        self._own = threading.local()
         self._done: SimpleQueue[SimpleQueue[list[Result] | None]] = SimpleQueue()
 
     def allow_one(self) -> None:
@@ -361,15 +362,13 @@ class _TaskQueue:
             return False
 
     def _next(self) -> None:
-        """Read and decode the next task, in a workspace of this thread's own."""
+        """Read and decode the next task."""
         done: SimpleQueue[list[Result] | None] = SimpleQueue()  # cheaper than a future
         try:
             with self._reading:
                 self._done.put(done)
                 task = next(self._tasks, None)
-            if not hasattr(self._own, "decode"):
-                self._own.decode = self._make_decoder()
-            done.put(None if task is None else self._own.decode(task))
+            done.put(None if task is None else self._decode_step(task))
         except BaseException as error:  # for the caller, who waits for this task
             done.put([error])
 

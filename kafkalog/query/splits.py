@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final, Unpack
 
-import numpy as np
-
 from kafkalog.decoding.read_policy import Bounds
 from kafkalog.query.header_counts import count_batches, counting_reader
 from kafkalog.query.scan import Scan, ScanArguments, Source, scan
@@ -164,7 +162,7 @@ def estimate_records(request: Scan) -> int:
     for source, bounds in largest.request.sources:
         reader = counting_reader(source, bounds, policy)
         for step, records in count_batches(reader, []):
-            read = int(step.step.rows["size_in_bytes"].sum(dtype=np.int64))
+            read = int(step.step.rows["size_in_bytes"].sum())
             return size * int(records.sum()) // read
     return 0
 
