@@ -2,8 +2,8 @@
 
 They are written to a file for ``kafka-consumer-groups.sh --reset-offsets --from-file``,
 lines of group, topic, partition and offset, or as records of ``__consumer_offsets``. A
-group's partition of that topic is the hash code of its name modulo the number of
-partitions.
+group's partition of that topic is the absolute value of its name's hash code, modulo
+the number of partitions.
 
 Source: ``OffsetsUtils.parseResetPlan``, ``GroupCoordinatorService.partitionFor``,
 ``GroupCoordinatorRecordHelpers.newOffsetCommitRecord``.
@@ -135,7 +135,9 @@ def partition_of_group(group: str, partitions: int) -> int:
     units = group.encode("utf-16-be", "surrogatepass")
     for unit in range(0, len(units), 2):
         value = (31 * value + int.from_bytes(units[unit : unit + 2])) & 0xFFFFFFFF
-    return (value & 0x7FFFFFFF) % partitions
+    if value >= 1 << 31:  # negative; Utils.abs returns 0 for Integer.MIN_VALUE
+        value = ((1 << 32) - value) & 0x7FFFFFFF
+    return value % partitions
 
 
 def offset_batches(

@@ -9,6 +9,7 @@ import kafkalog
 from kafkalog.copies.carried_offsets import partition_of_group
 from kafkalog.errors import LogArgumentError, LogStateError, NotALogDirectoryError
 from tests import golden_data
+from tests.copies import partition_names
 
 CLEAN = golden_data.logs("k431-clean")
 ORDER = ("group", "topic", "partition")
@@ -29,12 +30,22 @@ def test_each_group_is_in_the_partition_of_its_hash_code():
 
 @pytest.mark.parametrize(
     ("group", "code"),
-    [("", 0), ("a", 97), ("polygenelubricants", 0), ("\U0001f600", 0x1B1EF3)],
+    [
+        ("", 0),
+        ("a", 97),
+        ("polygenelubricants", 0),  # the hash code -2**31, which has no absolute value
+        ("polygenelubricantt", 2**31 - 1),  # -2**31 + 1
+        ("\U0001f600", 31 * 0xD83D + 0xDE00),
+    ],
 )
 def test_hash_codes_are_those_of_java(group, code):
-    # "polygenelubricants" has the hash code -2**31, whose sign bit is cleared.
-    expected = {"\U0001f600": (31 * 0xD83D + 0xDE00) & 0x7FFFFFFF}.get(group, code)
-    assert partition_of_group(group, 1 << 31) == expected
+    assert partition_of_group(group, 1 << 31) == code
+
+
+@pytest.mark.parametrize("count", partition_names.COUNTS)
+def test_partitions_of_10000_groups_are_those_that_kafka_chooses(count):
+    chosen = (partition_of_group(name, count) for name in partition_names.names())
+    assert partition_names.digest_of(chosen) == partition_names.GROUPS[count]
 
 
 def test_offsets_are_written_as_kafka_reads_them(tmp_path):

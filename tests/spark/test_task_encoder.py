@@ -13,15 +13,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kafkalog
+from kafkalog.encoding.record_columns import ByteColumn
 from kafkalog.errors import ConfigError, RecordTooLargeError, UnfitRecordsError
 from kafkalog.sink.log_commit import commit_staged
 from kafkalog.sink.staging import CommitIdentity, StagingWriter
 from kafkalog.spark.sink.input_columns import check_columns, read_rows
-from kafkalog.spark.sink.partitioner import Partitioner, partitions_of
+from kafkalog.spark.sink.partitioner import (
+    Partitioner,
+    hash_keys,
+    partitions_of,
+)
 from kafkalog.spark.sink.task_encoder import TaskEncoder
 from kafkalog.spark.sink.write_options import SinkOptions, parse_sink_options
 from kafkalog.spark.sink.writers import batches_of_rows
 from kafkalog.storage.store_options import Hidden
+from tests.copies import partition_names
 from tests.query.test_memory import measured
 from tests.speedups.test_murmur2 import murmur2
 
@@ -113,6 +119,14 @@ def test_rows_are_in_the_partition_of_the_column_or_of_the_key_in_order(
         name: [(one["key"], one["value"], one["headers"]) for one in of_partition]
         for name, of_partition in found.items()
     } == expected
+
+
+@pytest.mark.parametrize("count", partition_names.COUNTS)
+def test_partitions_of_10000_keys_are_those_that_kafka_chooses(count):
+    names = partition_names.names()
+    keys = ByteColumn.of([partition_names.as_units(name) for name in names])
+    chosen = (hash_keys(keys) % count).tolist()
+    assert partition_names.digest_of(chosen) == partition_names.KEYS[count]
 
 
 def test_rows_without_a_key_fill_a_batch_of_one_partition_before_the_next(tmp_path):
@@ -294,7 +308,11 @@ import numpy as np
 import pyarrow as pa
 from pathlib import Path
 from kafkalog.sink.staging import CommitIdentity, StagingWriter
-from kafkalog.spark.sink.partitioner import Partitioner, partitions_of
+from kafkalog.spark.sink.partitioner import (
+    Partitioner,
+    hash_keys,
+    partitions_of,
+)
 from kafkalog.spark.sink.task_encoder import TaskEncoder
 from kafkalog.spark.sink.write_options import SinkOptions
 
