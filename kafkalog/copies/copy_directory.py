@@ -64,10 +64,10 @@ NEW_SEGMENTS: Final = LogConfig(segment_ms=NEVER_MS)
 class CopyDirectory(PendingDirectory):
     """A log directory being written from batches, and renamed at the end."""
 
-    def __enter__(self) -> Self:
-        super().__enter__()
+    def make(self) -> None:
+        """Create the directory with a clean shutdown marker."""
+        super().make()
         DISK.replace(self.path / CLEAN_SHUTDOWN, format_clean_shutdown())
-        return self
 
     def check_space_for(self, blocks: Iterable[BatchHeaders]) -> None:
         """Raise `DiskSpaceError` unless batches with these headers can be written."""

@@ -5,14 +5,15 @@ It is written under a temporary name next to its own:
     DST.incomplete/    written, and forced to disk
     DST/               renamed from it, at the end
 
-So a destination that exists is complete. After an error nothing is left; a process that
-is killed leaves the temporary name.
+So a destination that exists is complete. After an error or an interrupt at any of these
+steps nothing is left; a process that is killed leaves the temporary name.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from shutil import rmtree
 from typing import Final, Self
@@ -76,15 +77,56 @@ class PendingDirectory:
         """Remove the directory at the end, instead of giving it its name."""
         self.is_discarded = True
 
+    def make(self) -> None:
+        """Create the directory, under its temporary name."""
+        self._disk.make_directory(self.path)
+
     def __enter__(self) -> Self:
         self.check()
-        self._disk.make_directory(self.path)
+        try:
+            self.make()
+        except FileExistsError:  # another process has created it since
+            raise
+        except BaseException as error:
+            self._remove_after(error)
+            raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None or self.is_discarded:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, *_: object
+    ) -> None:
+        if error is not None:
+            self._remove_after(error)
+        elif self.is_discarded:
             rmtree(self.path)
-            return
-        self._disk.sync_directory(self.path)
-        self._disk.rename(self.path, self.target)
-        self._disk.sync_directory(self.target.parent)
+        else:
+            self._finish()
+
+    def _finish(self) -> None:
+        """Force the directory to disk and give it its name, or remove it."""
+        made, was_there = self.path.stat(), self.target.is_dir()
+        try:
+            self._disk.sync_directory(self.path)
+            self._disk.rename(self.path, self.target)
+            self._disk.sync_directory(self.target.parent)
+        except BaseException as error:
+            self._take_name_back(made, was_there=was_there)
+            self._remove_after(error)
+            raise
+
+    def _take_name_back(self, made: os.stat_result, *, was_there: bool) -> None:
+        """Rename the directory back, if it has its name."""
+        with suppress(OSError):
+            if os.path.samestat(self.target.stat(), made):
+                self.target.rename(self.path)
+                if was_there:
+                    self.target.mkdir()
+
+    def _remove_after(self, error: BaseException) -> None:
+        """Remove the directory after an error; note on it if that fails, too."""
+        try:
+            rmtree(self.path)
+        except FileNotFoundError:
+            pass
+        except OSError as failure:
+            error.add_note(f"The incomplete copy could not be removed: {failure}")
