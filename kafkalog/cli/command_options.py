@@ -182,14 +182,15 @@ def _partitions(context: click.Context) -> Iterator[PartitionDir]:
                 yield name
 
 
+TOPIC: Final = click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    shell_complete=complete_topics,
+    help="Only this topic, or those a glob pattern matches; may be repeated.",
+)
 SELECTION: Final = (
-    click.option(
-        "--topic",
-        "topics",
-        multiple=True,
-        shell_complete=complete_topics,
-        help="Only this topic, or those a glob pattern matches; may be repeated.",
-    ),
+    TOPIC,
     click.option(
         "--partition",
         "partitions",
@@ -320,6 +321,7 @@ COMMITS: Final = (
         multiple=True,
         help="Only this consumer group; may be repeated.",
     ),
+    TOPIC,
     click.option(
         "--at",
         type=read_time,
@@ -497,7 +499,7 @@ def retention_options(function: Function) -> Function:
 
 
 def commit_options(function: Function) -> Function:
-    """Add ``--group`` and ``--at``, as `names` and `at`."""
+    """Add ``--group``, ``--topic`` and ``--at``, as `names`, `topics` and `at`."""
     return with_options(COMMITS, function)
 
 

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from kafkalog.copies.restore_report import RestoredOffset
+from kafkalog.decoding.read_policy import OnCorruption
 from kafkalog.encoding.batch_builder import RecordBatchBuilder
 from kafkalog.messages.schema_tables import schemas_of
 from kafkalog.query.newest_records import (
@@ -26,6 +27,7 @@ from kafkalog.query.newest_records import (
     current_messages,
     newest_records,
 )
+from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.scan import scan
 
 KEY_TYPE: Final = 1
@@ -51,12 +53,16 @@ class CommittedOffset(NamedTuple):
     metadata: str
 
 
-def read_committed_offsets(directories: Sequence[Any]) -> list[CommittedOffset]:
+def read_committed_offsets(
+    directories: Sequence[Any], on_corruption: OnCorruption
+) -> tuple[list[CommittedOffset], list[ScanProblem]]:
     """Return the committed offsets in the partitions of ``__consumer_offsets``.
 
-    They are sorted by group, topic and partition.
+    They are sorted by group, topic and partition. The second list is the damage that
+    was skipped: a commit that is lost with a batch leaves the one before it.
     """
-    newest = newest_records(scan(list(directories)), CONSUMER_OFFSETS, OFFSET_COMMIT)
+    found_in = scan(list(directories), on_corruption=on_corruption)
+    newest = newest_records(found_in, CONSUMER_OFFSETS, OFFSET_COMMIT)
     found = [
         CommittedOffset(
             key["group"],
@@ -68,7 +74,7 @@ def read_committed_offsets(directories: Sequence[Any]) -> list[CommittedOffset]:
         )
         for key, value in current_messages(newest, CONSUMER_OFFSETS)
     ]
-    return sorted(found)
+    return sorted(found), [problem for each in newest for problem in each.problems]
 
 
 def carry_over(

@@ -51,6 +51,7 @@ from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.log.ownership import Name
 from kafkalog.messages.internal_records import INTERNAL_TOPICS
 from kafkalog.query.newest_records import CONSUMER_OFFSETS
+from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.scan import Source
 from kafkalog.query.sources import (
     Offset,
@@ -236,13 +237,16 @@ def restore(
     cluster.check_topics([*names, (CONSUMER_OFFSETS, 0)] if carries else names)
     copy = PendingDirectory(local_path(destination), log_directories(found))
     copy.check()
-    committed = None if groups is None else _committed(found)
+    committed, problems = None, list[ScanProblem]()
+    if groups is not None:
+        committed, problems = _committed(found, on_corruption)
     job = RestoreJob(
         logs,
         cluster,
         groups,
         offsets_partitions,
         committed,
+        problems,
         abort_open=abort_open,
         progress=progress,
     )
@@ -388,11 +392,13 @@ def _chosen_topics(
     return chosen
 
 
-def _committed(found: list[PartitionSource]) -> list[CommittedOffset]:
+def _committed(
+    found: list[PartitionSource], on_corruption: OnCorruption
+) -> tuple[list[CommittedOffset], list[ScanProblem]]:
     directories = [each.directory for each in found if each.topic == CONSUMER_OFFSETS]
     if not directories:
         raise NotALogDirectoryError(f"no partition of {CONSUMER_OFFSETS} in the source")
-    return read_committed_offsets(directories)
+    return read_committed_offsets(directories, on_corruption)
 
 
 def _prove(path: Path, logs: list[SelectedBatches]) -> ProofReport:

@@ -104,6 +104,7 @@ class RestoreJob:
         groups: str | Path | None,
         offsets_partitions: int,
         committed: list[CommittedOffset] | None,
+        problems: list[ScanProblem],
         *,
         abort_open: bool,
         progress: Progress | None,
@@ -114,6 +115,7 @@ class RestoreJob:
         self._groups = groups
         self._offsets_partitions = offsets_partitions
         self._committed = committed
+        self._problems = problems
         if progress is not None:
             _follow(logs, progress)
 
@@ -266,9 +268,9 @@ class RestoreJob:
         *,
         dry_run: bool,
     ) -> RestoreReport:
-        problems: list[ScanProblem] = []
-        for log in self._logs:
-            problems += log.problems
+        problems = self._problems + [
+            problem for log in self._logs for problem in log.problems
+        ]
         return RestoreReport(
             destination=str(destination),
             dry_run=dry_run,

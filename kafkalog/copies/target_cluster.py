@@ -7,6 +7,8 @@ the cluster's metadata. Topic ids are read from one of
     the output of ``kafka-topics.sh --describe``     lines with Topic and TopicId
     JSON                                             an object, or a list of objects
     CSV                                              lines of topic and topic id
+
+The first line of a CSV file may have names of columns, such as ``topic,id``.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ from kafkalog.storage.location import AnyPath, local_path, read_small
 FIRST_EPOCH: Final = 0
 """The leader epoch of a topic's partitions when it is created."""
 
+_TOPIC_COLUMNS: Final = ("topic", "topicname", "name")
+_ID_COLUMNS: Final = ("id", "topicid", "uuid", "topicuuid")
 _DESCRIBED: Final = re.compile(r"Topic:\s*(\S+)\s+TopicId:\s*(\S+)")
 
 
@@ -164,14 +168,24 @@ def _pairs(text: str, path: Path) -> Iterator[tuple[str, str]]:
     elif text.lstrip()[:1] in ("{", "["):
         yield from _of_json(text, path)
     else:
-        for row in csv.reader(text.splitlines()):
-            fields = [field.strip() for field in row]
-            if not any(fields) or fields == ["topic", "topic_id"]:
-                continue
-            if len(fields) != 2:
-                reason = f"line of {len(fields)} fields, expected topic and topic id"
-                raise LogArgumentError(f"{reason}: {path}")
+        yield from _of_csv(text, path)
+
+
+def _of_csv(text: str, path: Path) -> Iterator[tuple[str, str]]:
+    rows = csv.reader(text.removeprefix("\ufeff").splitlines())
+    lines = [fields for row in rows if any(fields := [field.strip() for field in row])]
+    for number, fields in enumerate(lines):
+        if len(fields) != 2:
+            reason = f"line of {len(fields)} fields, expected topic and topic id"
+            raise LogArgumentError(f"{reason}: {path}")
+        if number or not _is_header(fields):
             yield fields[0], fields[1]
+
+
+def _is_header(fields: list[str]) -> bool:
+    """Return whether a line has names of columns; none of them is a topic id."""
+    topic, topic_id = (re.sub(r"[\W_]", "", field).lower() for field in fields)
+    return topic in _TOPIC_COLUMNS and topic_id in _ID_COLUMNS
 
 
 def _of_json(text: str, path: Path) -> Iterator[tuple[str, str]]:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -29,7 +30,6 @@ from kafkalog.export.internal_tables import (
     GROUPS,
     Row,
     committed_rows,
-    complete_table,
     sorted_table,
 )
 from kafkalog.export.optional_packages import require
@@ -43,6 +43,7 @@ from kafkalog.query.newest_records import (
     newest_records,
     partitions_of,
 )
+from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.readable_offsets import Replica, earliest_offset, longest_replicas
 from kafkalog.query.scan import Scan, Source, scan
 
@@ -61,7 +62,7 @@ LAG: Final = pa.schema(
 )
 UNKNOWN_COMMIT: Final = (None,) * (len(GROUPS) - len(GROUP_ORDER))
 
-Errors = list[LocatedError]
+Problems = list[ScanProblem]
 Place = tuple[str, int]
 """A topic and the number of a partition."""
 
@@ -125,16 +126,16 @@ def groups(
     (4, 0)
     """
     found = scan(source, filesystem=filesystem, storage_options=storage_options)
-    return complete_table(*readable_groups(found, at))
+    return readable_groups(found, at)[0]
 
 
-def readable_groups(found: Scan, at: Time | None) -> tuple[pa.Table, Errors]:
-    """Return the table of `groups` without corrupt partitions, and their errors.
+def readable_groups(found: Scan, at: Time | None) -> tuple[pa.Table, Problems]:
+    """Return the table of `groups`, and the damage that the scan skips.
 
-    All commits of a group are in one partition.
+    A commit that is lost with a batch leaves the one before it.
     """
-    commits, errors = _readable_commits(found, at)
-    return sorted_table(commits, GROUPS, *GROUP_ORDER), errors
+    commits, problems = _readable_commits(found, at)
+    return sorted_table(commits, GROUPS, *GROUP_ORDER), problems
 
 
 def lag(
@@ -183,19 +184,20 @@ def lag(
     {'group': 'readers-txn', 'offset': 11, 'log_end_offset': 212, 'lag': 201}
     """
     found = scan(source, filesystem=filesystem, storage_options=storage_options)
-    return complete_table(*readable_lag(found, at))
+    return readable_lag(found, at)[0]
 
 
-def readable_lag(found: Scan, at: Time | None) -> tuple[pa.Table, Errors]:
-    """Return the table of `lag` without what is corrupt, and the errors.
+def readable_lag(found: Scan, at: Time | None) -> tuple[pa.Table, Problems]:
+    """Return the table of `lag`, and the damage that the scan skips.
 
-    All commits of a group are in one partition. The offsets of a corrupt log are null.
+    A commit that is lost with a batch leaves the one before it. The offsets of a
+    corrupt log are null.
     """
-    commits, errors = _readable_commits(found, at)
+    commits, problems = _readable_commits(found, at)
     places = {(topic, number) for _, topic, number, *_ in commits}
-    ends = _offsets_of(found, places, at, errors)
+    ends = _offsets_of(found, places, at, problems)
     rows = (_with_lag(commit, ends[commit[1], commit[2]]) for commit in commits)
-    return sorted_table(rows, LAG, *GROUP_ORDER), errors
+    return sorted_table(rows, LAG, *GROUP_ORDER), problems
 
 
 def _with_lag(commit: Row, log: LogOffsetsAt) -> Row:
@@ -204,32 +206,41 @@ def _with_lag(commit: Row, log: LogOffsetsAt) -> Row:
     return (*commit, *log, log.end - offset if known else None)
 
 
-def _readable_commits(found: Scan, at: Time | None) -> tuple[list[Row], Errors]:
-    """Return the rows of `GROUPS`, and the error of each partition that is corrupt."""
+def _readable_commits(found: Scan, at: Time | None) -> tuple[list[Row], Problems]:
+    """Return the rows of `GROUPS`, and what the scan skips."""
     replicas = defaultdict(list)
     for part in partitions_of(found, CONSUMER_OFFSETS):
         [(source, bounds)] = part.sources
         replicas[source.partition].append((source, bounds))
-    rows, errors = list[Row](), Errors()
+    rows, problems = list[Row](), Problems()
     for sources in replicas.values():
-        try:
-            rows += list(_commits(replace(found, sources=tuple(sources)), at))
-        except LocatedError as error:
-            errors.append(error)
-    return rows, errors
+        with _skipping(found, problems):
+            of_partition = replace(found, sources=tuple(sources))
+            rows += _commits(of_partition, at, problems)
+    return rows, problems
 
 
-def _commits(found: Scan, at: Time | None) -> Iterator[Row]:
-    """Yield the rows of `GROUPS`; their newest records are read first."""
-    if at is None:
-        newest = newest_records(found, CONSUMER_OFFSETS, OFFSET_COMMIT)
-        yield from committed_rows(newest)
-        return
-    then = _up_to(found, as_ms(at))
+@contextmanager
+def _skipping(found: Scan, problems: Problems) -> Iterator[None]:
+    """Append damage to the problems, if the scan skips it."""
+    try:
+        yield
+    except LocatedError as error:
+        if not found.policy.skips:
+            raise
+        problems.append(ScanProblem.of(error, None, None))
+
+
+def _commits(found: Scan, at: Time | None, problems: Problems) -> list[Row]:
+    """Return the rows of `GROUPS` of a partition, and append what is skipped."""
+    then = found if at is None else _up_to(found, as_ms(at))
     newest = newest_records(then, CONSUMER_OFFSETS, OFFSET_COMMIT)
-    yield from committed_rows(newest)
+    rows = list(committed_rows(newest))
     for of_partition in newest:
-        yield from _removed_commits(of_partition)
+        problems += of_partition.problems
+        if at is not None:
+            rows += _removed_commits(of_partition)
+    return rows
 
 
 def _up_to(found: Scan, at_ms: int) -> Scan:
@@ -242,7 +253,7 @@ def _up_to(found: Scan, at_ms: int) -> Scan:
                 f"expected the directory of a partition, found {source}"
             )
         start = earliest_offset(source.directory, source)
-        later = find_offset_for_time(source.directory, at_ms + 1, start)
+        later = find_offset_for_time(source.directory, at_ms + 1, start, found.policy)
         end = LAST if later == NOT_FOUND else later
         sources.append((source, replace(bounds, end_offset=end)))
     return replace(found, sources=tuple(sources))
@@ -277,9 +288,9 @@ def _removed_commits(then: NewestRecords) -> Iterator[Row]:
 
 
 def _offsets_of(
-    found: Scan, places: Collection[Place], at: Time | None, errors: Errors
+    found: Scan, places: Collection[Place], at: Time | None, problems: Problems
 ) -> dict[Place, LogOffsetsAt]:
-    """Return the start and end of the logs of these partitions; append errors."""
+    """Return the start and end of the logs of these partitions; append damage."""
     sources = (source for source, _ in found.sources)
     replicas = longest_replicas(
         source for source in sources if (source.topic, source.partition) in places
@@ -290,12 +301,9 @@ def _offsets_of(
         if at is None:
             offsets[place] = LogOffsetsAt(start, end)
         else:
-            try:
+            with _skipping(found, problems):
                 then = _end_at(found, log, as_ms(at))
-            except LocatedError as error:
-                errors.append(error)
-                continue
-            offsets[place] = LogOffsetsAt(0 if start == 0 else None, then)
+                offsets[place] = LogOffsetsAt(0 if start == 0 else None, then)
     return offsets
 
 

@@ -658,7 +658,9 @@ def find_stable(
     return min(replay_partition(directory, first, end, policy).last_stable_offset, end)
 
 
-def find_offset_for_time(directory: Location, timestamp: int, start: int) -> int:
+def find_offset_for_time(
+    directory: Location, timestamp: int, start: int, policy: ReadPolicy = STRICT
+) -> int:
     """Return the first offset at or above both timestamp and start offset, else -1."""
     bounds = Bounds(start_offset=start, start_timestamp=timestamp)
 
@@ -668,13 +670,13 @@ def find_offset_for_time(directory: Location, timestamp: int, start: int) -> int
 
     for segment, source in read_on(directory, list_segments(directory)):
         position = segment.position_for_time(source, timestamp)
-        records = segment.records(source, position, late)
+        records = segment.records(source, position, late, policy=policy)
         for step in records:
             first = _first_offset(step, bounds, segment)
             if first is not None:
                 return first
         lost = find_lost_tail(directory, segment, records)
-        if lost is not None and lost.last_offset >= start:
+        if lost is not None and lost.last_offset >= start and not policy.skips:
             raise lost.error
     return NOT_FOUND
 

@@ -15,18 +15,15 @@ Source: ``CoordinatorLoaderImpl.java``, ``OffsetMetadataManager.java``.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from kafkalog.errors import (
-    CorruptMessageError,
-    LocatedError,
-    NotALogDirectoryError,
-    UnsupportedFormatError,
-)
+from kafkalog.errors import LocatedError, NotALogDirectoryError
 from kafkalog.formats.control_keys import ControlRecordType, parse_control_key
 from kafkalog.messages.internal_records import decode_internal, record_type
 from kafkalog.messages.schema import Message
+from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.records import Records
 from kafkalog.query.scan import Scan
 from kafkalog.query.sources import first_few
@@ -62,13 +59,14 @@ class NewestRecords:
     """The newest records of one partition, by the part of the key after its type.
 
     Kafka has several types of keys for the same thing. `end` is the offset after the
-    last record.
+    last record. `problems` are the batches and records that the scan skips.
     """
 
     scan: Scan
     end: int = -1
     committed: dict[bytes, NewestRecord] = field(default_factory=dict)
     pending: dict[int, dict[bytes, NewestRecord]] = field(default_factory=dict)
+    problems: list[ScanProblem] = field(default_factory=list)
 
     @property
     def partition(self) -> int:
@@ -89,21 +87,32 @@ class NewestRecords:
         )
         committed = self.committed
         prefixes = {number.to_bytes(TYPE_BYTES, "big") for number in types}
-        offset = self.end
-        try:
-            for offset, key, value, producer_id, is_transactional, is_control in rows:
-                if is_control:
+        for offset, key, value, producer_id, is_transactional, is_control in rows:
+            self.end = offset + 1
+            if is_control:
+                with self.reading(offset):
                     self._end_transaction(producer_id, key)
-                elif key is None or key[:TYPE_BYTES] not in prefixes:
-                    record_type(key)  # a key without a type is damage
-                elif is_transactional:
-                    pending = self.pending.setdefault(producer_id, {})
-                    pending[key[TYPE_BYTES:]] = (offset, key, value)
-                else:
-                    committed[key[TYPE_BYTES:]] = (offset, key, value)
+            elif key is None or len(key) < TYPE_BYTES:
+                with self.reading(offset):
+                    record_type(key)  # raises: a key without a type is damage
+            elif key[:TYPE_BYTES] not in prefixes:
+                continue
+            elif is_transactional:
+                pending = self.pending.setdefault(producer_id, {})
+                pending[key[TYPE_BYTES:]] = (offset, key, value)
+            else:
+                committed[key[TYPE_BYTES:]] = (offset, key, value)
+
+    @contextmanager
+    def reading(self, offset: int) -> Iterator[None]:
+        """Locate an error of the record at `offset`; skip it, if the scan skips."""
+        try:
+            yield
         except LocatedError as error:
-            raise locate_record(error, self.scan, offset) from None
-        self.end = offset + 1
+            located = locate_record(error, self.scan, offset)
+            if not self.scan.policy.skips:
+                raise located from None
+            self.problems.append(ScanProblem.of(located, offset, offset))
 
     def _end_transaction(self, producer_id: int, key: bytes | None) -> None:
         """Apply a transaction marker; ignore control records of other types."""
@@ -136,6 +145,7 @@ def newest_records(
         )
         for records in with_markers.chunks(reuse=True):
             newest.add(records, types)
+        newest.problems[:0] = with_markers.problems
         other = found.get(newest.partition)
         if other is None or other.end < newest.end:
             found[newest.partition] = newest
@@ -147,16 +157,18 @@ def current_messages(
 ) -> Iterator[tuple[Message, Message]]:
     """Yield each key that is not deleted, and its newest value.
 
-    Raises `CorruptMessageError` and `UnsupportedFormatError`, with file and byte.
+    Raises `CorruptMessageError` and `UnsupportedFormatError`, with file and byte; if
+    the scan skips damage, they are added to the problems of the partition instead.
     """
     for newest in of_partitions:
         for offset, key, value in newest.committed.values():
             if value is None:
                 continue
-            try:
+            record = None
+            with newest.reading(offset):
                 record = decode_internal(topic, key, value)
-            except (CorruptMessageError, UnsupportedFormatError) as error:
-                raise locate_record(error, newest.scan, offset) from None
+            if record is None:
+                continue
             assert record.key is not None  # it is a coordinator's
             assert record.value is not None  # it is no tombstone
             yield record.key, record.value

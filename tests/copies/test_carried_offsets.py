@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 
 import pytest
 
@@ -120,6 +121,31 @@ def test_leader_epochs_of_offsets_are_dropped_for_another_cluster(tmp_path):
             assert row["leader_epoch"] == before[key]["leader_epoch"]
     epochs = {row["leader_epoch"] for row in committed_in(tmp_path / "other").values()}
     assert epochs == {None}
+
+
+@pytest.mark.parametrize("to", ["internal", "offsets.csv"])
+def test_damage_among_the_commits_is_skipped_on_request(to, tmp_path):
+    logs = shutil.copytree(CLEAN, tmp_path / "logs")
+    before = committed_in(logs)
+    [path] = (logs / "__consumer_offsets-1").glob("*.log")
+    data = path.read_bytes()
+    path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    groups = to if to == "internal" else tmp_path / to
+    with pytest.raises(kafkalog.CorruptRecordError, match="CRC mismatch"):
+        kafkalog.restore(logs, tmp_path / "copy", groups=groups)
+    report = kafkalog.restore(
+        logs, tmp_path / "copy", groups=groups, on_corruption="skip"
+    )
+    assert [problem.path for problem in report.problems] == [path]
+    assert not report.ok
+    carried = {(each.group, each.topic, each.partition) for each in report.groups}
+    in_others = {
+        key
+        for number in (0, 2)
+        for key in before.keys() & committed_in(CLEAN / f"__consumer_offsets-{number}")
+    }
+    assert carried >= in_others
+    assert in_others
 
 
 def test_groups_need_their_topic(tmp_path):

@@ -568,6 +568,10 @@ def test_a_broker_of_the_target_starts_on_a_copy(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text"),
     [
+        ("ids.csv", f"topic,id\norders.none,{OTHER_ID}\n"),
+        ("ids.csv", f"\ufeff\nTopic, TopicId\r\norders.none,{OTHER_ID}\r\n"),
+        ("ids.csv", f'"name","topic id"\norders.none,{OTHER_ID}\n'),
+        ("ids.csv", f"id,{OTHER_ID}\norders.none,{OTHER_ID}\n"),
         ("ids.csv", f"topic,topic_id\norders.none,{OTHER_ID}\n"),
         ("ids.csv", f"orders.none , {OTHER_ID}\n\n"),
         ("ids.json", json.dumps({"orders.none": OTHER_ID})),

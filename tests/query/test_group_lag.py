@@ -3,6 +3,7 @@
 import json
 import shutil
 from datetime import UTC, datetime
+from itertools import accumulate
 
 import pytest
 from hypothesis import given, settings
@@ -289,51 +290,100 @@ def test_the_commands_print_the_tables(command, tmp_path):
     assert call(command, tmp_path / "none").exit_code == 3
 
 
-@pytest.mark.parametrize("command", ["groups", "lag"])
-def test_a_corrupt_record_ends_with_1_and_its_file(command, tmp_path):
-    logs = tmp_path / "logs"
-    shutil.copytree(CLEAN / "__consumer_offsets-0", logs / "__consumer_offsets-0")
-    [first, *_] = sorted((logs / "__consumer_offsets-0").glob("*.log"))
-    data = bytearray(first.read_bytes())
-    data[-1] ^= 1
-    first.write_bytes(data)
-    ran = call(command, logs)
-    assert (ran.exit_code, ran.stdout) == (1, "")
-    assert str(first) in ran.stderr
+def write_commits(directory, commits):
+    """Write a partition with a batch for each commit, a key and a value.
+
+    The timestamps are the offsets. Returns the position of each batch.
+    """
+    directory.mkdir(parents=True)
+    batches = []
+    for offset, (key, value) in enumerate(commits):
+        batch = kafkalog.RecordBatchBuilder(base_offset=offset)
+        batch.append(key, value, timestamp=offset)
+        batches.append(batch.build())
+    (directory / f"{0:020d}.log").write_bytes(b"".join(batches))
+    return list(accumulate(map(len, batches), initial=0))
 
 
-@pytest.mark.parametrize("at", [None, "2026-11-21T23:59Z"])
+COMMITS = [
+    (offset_key(("g", "t")), offset_value(1)),
+    (offset_key(("h", "t")), offset_value(2)),
+    (offset_key(("g", "t")), offset_value(3)),
+    (offset_key(("i", "u")), offset_value(4)),
+]
+OFFSETS = {"g": 3, "h": 2, "i": 4}
+
+
+@pytest.mark.parametrize("at", [None, 10])
 @pytest.mark.parametrize("command", ["groups", "lag"])
-def test_a_corrupt_partition_does_not_hide_the_groups_of_others(command, at, tmp_path):
-    logs = shutil.copytree(CLEAN, tmp_path / "logs")
-    options = [] if at is None else ["--at", at]
-    held = {
-        path.name: call(command, path, *options).stdout.splitlines()
-        for path in sorted(logs.glob("__consumer_offsets-*"))
-    }
-    places = [name for name, lines in held.items() if lines]
-    assert len(places) > 1
-    whole = call(command, logs, *options).stdout.splitlines()
-    for name in places:
-        [first, *_] = sorted((logs / name).glob("*.log"))
-        original = first.read_bytes()
-        first.write_bytes(original[:-1] + bytes([original[-1] ^ 1]))
-        ran = call(command, logs, *options)
-        of_others = {
-            group for other in places if other != name for group in names(held[other])
+def test_a_corrupt_batch_hides_only_its_own_commits(command, at, tmp_path):
+    directory = tmp_path / "logs" / "__consumer_offsets-0"
+    *starts, end = write_commits(directory, COMMITS)
+    [path] = directory.glob("*.log")
+    whole = path.read_bytes()
+    options = [] if at is None else ["--at", str(at)]
+    hidden = [{"g": 3}, {"h": None}, {"g": 1}, {"i": None}]
+    for start, following, lost in zip(starts, [*starts[1:], end], hidden, strict=True):
+        damaged = bytearray(whole)
+        damaged[following - 1] ^= 1
+        path.write_bytes(damaged)
+        ran = call(command, directory.parent, *options)
+        found = {
+            row["group"]: row["offset"]
+            for row in map(json.loads, ran.stdout.splitlines())
         }
+        left = {group: offset for group, offset in (OFFSETS | lost).items() if offset}
+        assert found == left
         assert ran.exit_code == 1
-        assert str(first) in ran.stderr
-        kept = [line for line in whole if json.loads(line)["group"] in of_others]
-        assert ran.stdout.splitlines() == kept
-        assert kept
+        assert "skipped: CRC mismatch" in ran.stderr
+        assert f"{path} at byte {start}" in ran.stderr
         with pytest.raises(kafkalog.CorruptRecordError, match="CRC mismatch"):
-            getattr(kafkalog, command)(logs)
-        first.write_bytes(original)
+            getattr(kafkalog, command)(directory.parent, at=at)
 
 
-def names(lines):
-    return {json.loads(line)["group"] for line in lines}
+@pytest.mark.parametrize("command", ["groups", "lag"])
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        (None, b"", "Could not read version from key's buffer"),
+        (b"\0", b"", "Could not read version from key's buffer"),
+        (offset_key(("x", "t"))[:-1], offset_value(1), "partition: 3 bytes left"),
+        (offset_key(("x", "t")), b"\0\3", "offset: 0 bytes left"),
+        (offset_key(("x", "t")), b"\0\x63", "Found an unknown record version 99"),
+    ],
+)
+def test_a_record_that_cannot_be_decoded_hides_no_other(
+    command, key, value, reason, tmp_path
+):
+    directory = tmp_path / "logs" / "__consumer_offsets-0"
+    write_commits(directory, [*COMMITS[:2], (key, value), *COMMITS[2:]])
+    ran = call(command, directory.parent)
+    found = {
+        row["group"]: row["offset"] for row in map(json.loads, ran.stdout.splitlines())
+    }
+    assert found == OFFSETS
+    assert ran.exit_code == 1
+    assert f"skipped: {reason}" in ran.stderr
+    assert "(record at offset 2)" in ran.stderr
+    with pytest.raises(kafkalog.LocatedError, match="record at offset 2"):
+        getattr(kafkalog, command)(directory.parent)
+
+
+@pytest.mark.parametrize("command", ["groups", "lag"])
+def test_topic_selects_rows_by_name_or_pattern(command):
+    def topics_of(*options):
+        ran = call(command, CLEAN, *options)
+        assert ran.exit_code == 0
+        return [json.loads(line)["topic"] for line in ran.stdout.splitlines()]
+
+    every = topics_of()
+    assert set(every) == {"orders.gzip", "orders.none"}
+    assert topics_of("--topic", "orders.gzip") == ["orders.gzip"]
+    none = [topic for topic in every if topic == "orders.none"]
+    assert topics_of("--topic", "*.n*") == none
+    assert topics_of("--topic", "orders.gzip", "--topic", "orders.none") == every
+    assert topics_of("--topic", "other") == []
+    assert topics_of("--topic", "orders.none", "--group", "readers-last") == none[:1]
 
 
 def test_the_offsets_of_a_corrupt_log_are_unknown_at_a_past_time(tmp_path):

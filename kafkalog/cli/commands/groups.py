@@ -49,6 +49,7 @@ FIELDS: Final = (
 def command(
     paths: tuple[Location, ...],
     names: tuple[str, ...],
+    topics: tuple[str, ...],
     at: int | datetime | None,
     form: str | None,
     no_color: bool,
@@ -61,19 +62,29 @@ def command(
     With --at, a group has the offset of its last commit up to that time. If compaction
     has removed what it may have committed by then, the offset is null.
 
-    The exit code is 1 if a partition of __consumer_offsets is corrupt. The groups in
-    the other partitions are printed.
+    The exit code is 1 if a batch or a record is corrupt. It is skipped, and a group
+    has the offset that it had committed before.
     """
     from kafkalog.export.group_lag import readable_groups
     from kafkalog.query.scan import scan
 
-    table, errors = readable_groups(scan(list(paths)), at)
-    rows = of_groups(command_output.rows_of(table), names)
+    found = scan(list(paths), on_corruption="skip")
+    table, problems = readable_groups(found, at)
+    rows = of_groups(command_output.rows_of(table), names, topics)
     form = command_output.chosen_format(form)
     command_output.print_rows(rows, FIELDS, form, no_color=no_color)
-    exits.report_damage(errors)
+    exits.report_problems(problems)
 
 
-def of_groups(rows: Iterable[Row], names: tuple[str, ...]) -> Iterator[Row]:
-    """Yield the rows of these consumer groups; without names, all."""
-    return (row for row in rows if not names or row["group"] in names)
+def of_groups(
+    rows: Iterable[Row], names: tuple[str, ...], topics: tuple[str, ...]
+) -> Iterator[Row]:
+    """Yield the rows of these groups and topics, which may be patterns; else all."""
+    from kafkalog.storage.log_directory import matching_topics
+
+    for row in rows:
+        of_topic = not topics or any(
+            matching_topics({row["topic"]}, pattern) for pattern in topics
+        )
+        if of_topic and (not names or row["group"] in names):
+            yield row

@@ -43,6 +43,7 @@ FIELDS: Final = (
 def command(
     paths: tuple[Location, ...],
     names: tuple[str, ...],
+    topics: tuple[str, ...],
     at: int | datetime | None,
     form: str | None,
     no_color: bool,
@@ -61,14 +62,16 @@ def command(
     than 0. Timestamps of records are set by producers, unless
     message.timestamp.type is LogAppendTime.
 
-    The exit code is 1 if a log is corrupt. The groups in the other partitions of
-    __consumer_offsets are printed, and null are the offsets of a corrupt log.
+    The exit code is 1 if a batch or a record is corrupt. It is skipped, and a group
+    has the offset that it had committed before. If a log cannot be read, its offsets
+    are null.
     """
     from kafkalog.export.group_lag import readable_lag
     from kafkalog.query.scan import scan
 
-    table, errors = readable_lag(scan(list(paths)), at)
-    rows = of_groups(command_output.rows_of(table), names)
+    found = scan(list(paths), on_corruption="skip")
+    table, problems = readable_lag(found, at)
+    rows = of_groups(command_output.rows_of(table), names, topics)
     form = command_output.chosen_format(form)
     command_output.print_rows(rows, FIELDS, form, no_color=no_color)
-    exits.report_damage(errors)
+    exits.report_problems(problems)
