@@ -24,7 +24,7 @@ from kafkalog.errors import LocatedError, NotALogDirectoryError
 from kafkalog.formats.batch_headers import BatchHeaders, Bytes
 from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.formats.partition_files import PartitionMetadata
-from kafkalog.indexes.time_index import TimeIndex
+from kafkalog.indexes.time_index import TimeIndex, last_slot_timestamp
 from kafkalog.log.log import Log
 from kafkalog.log.log_segments import list_segments
 from kafkalog.log.ownership import Name
@@ -32,8 +32,13 @@ from kafkalog.log.retention import LogOffsets
 from kafkalog.log.topic_settings import PartitionSettings, TopicSettings
 from kafkalog.segment.file_records import FileRecords, Step
 from kafkalog.segment.log_segment import LogSegment
-from kafkalog.storage.checkpoint_file import read_if_exists
+from kafkalog.storage.checkpoint_file import (
+    RECOVERY_POINTS,
+    read_if_exists,
+    read_offsets_or_none,
+)
 from kafkalog.storage.file_names import (
+    CLEAN_SHUTDOWN,
     MAX_OFFSET,
     METADATA_TOPIC,
     PARTITION_METADATA,
@@ -132,25 +137,37 @@ def read_facts(
     directory: Path, name: Name, settings: PartitionSettings
 ) -> PartitionFacts:
     """Return the current segments and offsets of a partition."""
-    log = Log(directory)
+    log, root = Log(directory), directory.parent
+    recovered_from = 0
+    if (root / CLEAN_SHUTDOWN).exists():
+        recovered_from = MAX_OFFSET + 1
+    elif name[0] != METADATA_TOPIC:
+        recovered_from = read_offsets_or_none(root, RECOVERY_POINTS).get(name, 0)
     return PartitionFacts(
         directory,
         name,
-        tuple(_read_segments(list_segments(directory))),
+        tuple(_read_segments(list_segments(directory), recovered_from)),
         LogOffsets(log.log_start_offset, log.high_watermark, log.log_end_offset),
         settings,
     )
 
 
-def _read_segments(segments: Iterable[LogSegment]) -> Iterator[SegmentFacts]:
+def _read_segments(
+    segments: Iterable[LogSegment], recovered_from: int
+) -> Iterator[SegmentFacts]:
     for segment in segments:
         with suppress(FileNotFoundError):  # a broker has deleted it since
-            yield _read_segment(segment)
+            yield _read_segment(segment, is_recovered=segment.most >= recovered_from)
 
 
-def _read_segment(segment: LogSegment) -> SegmentFacts:
-    """Return the facts of a segment; the last segment ends at its last valid batch."""
+def _read_segment(segment: LogSegment, *, is_recovered: bool) -> SegmentFacts:
+    """Return the facts of a segment; the last segment ends at its last valid batch.
+
+    The greatest timestamp is that of the records if recovery reads the segment; else it
+    is the one in the last slot of the time index, which a broker does not check.
+    """
     latest, is_last = _latest_indexed(segment), segment.most == MAX_OFFSET
+    loaded = None if is_recovered else _loaded_timestamp(segment)
     with segment.open() as source:
         start = segment.position_for(source, MAX_OFFSET) if latest >= 0 else 0
         end = 0
@@ -158,6 +175,8 @@ def _read_segment(segment: LogSegment) -> SegmentFacts:
             latest = max(latest, int(step.rows["max_timestamp"].max()))
             end = int(step.rows["position"][-1]) + int(step.rows["size_in_bytes"][-1])
         size = end if is_last else source.size
+    if loaded is not None:
+        latest = loaded
     if latest < 0:
         latest = int(segment.path.stat().st_mtime * 1000)
     return SegmentFacts(segment, segment.base_offset, size, latest)
@@ -169,6 +188,18 @@ def _latest_indexed(segment: LogSegment) -> int:
     with suppress(FileNotFoundError):
         timestamps = TimeIndex.read_live(path, segment.base_offset).timestamps
         return int(timestamps[-1]) if len(timestamps) else -1
+    return -1
+
+
+def _loaded_timestamp(segment: LogSegment) -> int | None:
+    """Return the greatest timestamp that a broker loads; -1 if there is none.
+
+    None for a segment without an offset index, which is recovered.
+    """
+    if not segment.path.with_suffix(".index").exists():
+        return None
+    with suppress(FileNotFoundError):
+        return last_slot_timestamp(segment.path.with_suffix(".timeindex"))
     return -1
 
 

@@ -21,6 +21,7 @@ Source: ``TimeIndex.java``, ``AbstractIndex.java`` in Apache Kafka's storage mod
 from __future__ import annotations
 
 from functools import cached_property
+from pathlib import Path
 from typing import ClassVar, Final, Self, overload
 
 import numpy as np
@@ -28,10 +29,38 @@ import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog.indexes.index_table import Entries, IndexTable
+from kafkalog.storage.byte_source import FileSource
 
 ENTRY: Final = np.dtype([("timestamp", ">i8"), ("relative_offset", ">i4")])
 TIMESTAMP: Final = (0, 8)  # byte in an entry, and width
 OFFSET: Final = (8, 4)
+
+
+def last_slot_timestamp(path: Path) -> int:
+    """Return the timestamp in the last slot of a file, -1 if it has no slot.
+
+    A broker that loads the file takes it for the greatest timestamp of the segment, and
+    zeros for timestamp 0. Part of a slot is ignored.
+
+    Raises `FileNotFoundError`.
+
+    Source: ``TimeIndex.lastEntryFromIndexFile``.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     path = Path(directory, "00000000000000000500.timeindex")
+    ...     _ = path.write_bytes(TimeIndex.build([1000], [507], 500).to_bytes())
+    ...     written = last_slot_timestamp(path)
+    ...     _ = path.write_bytes(bytes(24))
+    ...     written, last_slot_timestamp(path)
+    (1000, 0)
+    """
+    with FileSource(path) as source:
+        slot = source.size // ENTRY.itemsize - 1
+        if slot < 0:
+            return -1
+        data = source.read(slot * ENTRY.itemsize, ENTRY.itemsize)
+    return int(data.view(ENTRY)["timestamp"][0])
 
 
 class TimeIndex(IndexTable):

@@ -29,6 +29,7 @@ from kafkalog.log.recovery.log_loading import check_log
 from kafkalog.log.topic_settings import PartitionSettings, TopicSettings
 from kafkalog.manager.cluster_image import ClusterImage
 from kafkalog.manager.identity import Owner
+from kafkalog.startup.early_expiry import find_early, retention_settings
 from kafkalog.startup.found_directories import (
     FoundDirectory,
     check_owner,
@@ -319,6 +320,8 @@ class _BrokerStart:
                     StartState.CLEAN,
                     StartState.RECOVER,
                 )
+                if is_current:
+                    _expire_early(loaded, rehearsal, settings)
                 if is_current and self._is_compacted(settings):
                     self._try_cleaning(loaded, rehearsal, offsets.cleaned_to)
         except LogStartError as error:
@@ -522,6 +525,26 @@ def _unread(name: PartitionDir, path: Path) -> PartitionStart:
         partition=name.partition,
         directory=str(path),
         state=StartState.OFFLINE,
+    )
+
+
+def _expire_early(
+    loaded: _LoadedLog, rehearsal: LogRehearsal, settings: PartitionSettings
+) -> None:
+    """Add the segments that retention deletes at once for a damaged time index."""
+    config = retention_settings(settings)
+    early = find_early(rehearsal.log, config)
+    if not early:
+        return
+    start, base = loaded.start, early[0].base_offset
+    cut_from = base if start.cut_from_offset is None else start.cut_from_offset
+    loaded.note(
+        *(each.note(config.retention_ms) for each in early),
+        cut_from_offset=min(base, cut_from),
+        bytes_cut=start.bytes_cut + sum(each.size for each in early),
+        records_lost=start.records_lost
+        + sum(rehearsal.count_records(each.base_offset) for each in early),
+        segments_dropped=start.segments_dropped + len(early),
     )
 
 

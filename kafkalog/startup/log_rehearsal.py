@@ -120,13 +120,13 @@ class LogRehearsal:
                 size = segment.bytes_cut
                 if original is not None:
                     size = original.size - position
-                records = self._records(segment.base_offset, position)
+                records = self.count_records(segment.base_offset, position)
                 losses.add(segment.end_offset, size, records)
         for base in report.dropped:
             original = self._original(base)
             size = 0 if original is None else original.size
             losses.segments += 1
-            losses.add(base, size, self._records(base, 0))
+            losses.add(base, size, self.count_records(base))
         self._count_hidden(losses)
         return losses
 
@@ -140,11 +140,12 @@ class LogRehearsal:
             return
         end = framed_end(original.path, base)
         losses.trailing = original.size - end.position
-        records = self._records(base, end.position) if losses.trailing else 0
+        records = self.count_records(base, end.position) if losses.trailing else 0
         if records:
             losses.add(end.offset, 0, records)
 
-    def _records(self, base: int, position: int) -> int:
+    def count_records(self, base: int, position: int = 0) -> int:
+        """Return the number of readable records of a segment from a byte on."""
         original = self._original(base)
         if original is None:
             return 0

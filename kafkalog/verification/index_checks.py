@@ -36,7 +36,12 @@ from kafkalog.formats.layout import CODEC_MASK
 from kafkalog.indexes.index_table import IndexTable, read_slots
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
-from kafkalog.verification.verification_report import Cause, Findings
+from kafkalog.verification.verification_report import (
+    Cause,
+    Findings,
+    Recovery,
+    Severity,
+)
 
 Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
@@ -221,8 +226,12 @@ class TimeIndexCheck:
 
     index: TimeIndex
     findings: Findings
-    may_be_empty: bool = False
-    """Whether the last entry may be missing, as in a segment that is appended to."""
+    loaded: int | None = None
+    """The greatest timestamp of the segment for a broker that does not read the log.
+
+    -1 if the index is empty; None if the last entry may be missing, as in a segment
+    that is appended to.
+    """
     _latest: int = -1
     _low: Bools = field(init=False)
     _high: Bools = field(init=False)
@@ -258,8 +267,8 @@ class TimeIndexCheck:
         compared = offsets <= last_offset
         beyond = whole & ~compared
         odd = self._odd & compared & ~self._low & ~self._high
-        if not len(offsets) and self._latest >= 0 and not self.may_be_empty:
-            self.findings.warn(Cause.TIME_INDEX, EMPTY, offset=self.index.base_offset)
+        if whole and self.loaded is not None and self.loaded < self._latest:
+            self._add_loaded(self.loaded, last_offset)
         add_slot_faults(
             self.findings,
             Cause.TIME_INDEX,
@@ -276,4 +285,21 @@ class TimeIndexCheck:
             SlotFault(
                 odd, "no batch has that timestamp at that offset", is_harmless=True
             ),
+        )
+
+    def _add_loaded(self, loaded: int, last_offset: int) -> None:
+        """Add the problem that a broker loads a timestamp below the greatest one."""
+        base = self.index.base_offset
+        if loaded < 0:
+            self.findings.warn(Cause.TIME_INDEX, EMPTY, offset=base)
+            return
+        self.findings.add(
+            Cause.TIME_INDEX,
+            f"last entry: timestamp {loaded}, expected {self._latest}, the greatest of "
+            f"the segment: retention.ms and lookups by time take offsets {base} to "
+            f"{last_offset} for older than they are",
+            offset=base,
+            last_offset=last_offset,
+            severity=Severity.WARNING,
+            recovery=Recovery.EXPIRE,
         )

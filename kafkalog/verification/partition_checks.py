@@ -36,6 +36,7 @@ from kafkalog.storage.file_names import (
     SegmentFile,
     file_name,
     parse_file_names,
+    parse_partition_dir,
 )
 from kafkalog.verification.log_checks import (
     Epochs,
@@ -349,6 +350,7 @@ class PartitionCheck:
             snapshots={} if name.suffix else self.snapshots,
             active=name.suffix is None and name.base_offset == max(live),
             clean=self.surroundings.clean,
+            expires=self._expires and name.suffix in (None, "swap"),
         )
         for kind in INDEXES:
             for index, other in self._of_kind(kind, (name.suffix, "swap")):
@@ -362,6 +364,12 @@ class PartitionCheck:
             if kind not in task.indexes and kind != "txnindex" and not name.suffix:
                 self._add_missing(name, kind)
         return task
+
+    @property
+    def _expires(self) -> bool:
+        """Whether a broker deletes segments by age, as in no marked directory."""
+        name = parse_partition_dir(self.directory.absolute().name)
+        return name is None or name.state in (None, "future")
 
     def _add_missing(self, name: SegmentFile, kind: FileKind) -> None:
         file = file_name(name.base_offset, kind)

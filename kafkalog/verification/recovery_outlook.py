@@ -141,10 +141,10 @@ def _offset(root: Path, name: str, key: tuple[str, int]) -> int:
 
 
 def _with(problem: Problem, recovery: Recovery, position: int | None = None) -> Problem:
-    refused = recovery == Recovery.REFUSE
+    is_error = recovery in (Recovery.REFUSE, Recovery.EXPIRE)
     return replace(
         problem,
-        severity=Severity.ERROR if refused else problem.severity,
+        severity=Severity.ERROR if is_error else problem.severity,
         recovery=recovery,
         recovery_position=position,
     )
@@ -448,6 +448,8 @@ class PartitionOutlook:
             return Recovery.REFUSE
         if name.base_offset in self.recovered:
             return Recovery.REBUILD
+        if problem.recovery == Recovery.EXPIRE:
+            return Recovery.EXPIRE
         missing = problem.cause == Cause.MISSING
         return Recovery.RESET if missing else Recovery.NOTHING
 

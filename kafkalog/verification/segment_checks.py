@@ -14,7 +14,7 @@ import numpy as np
 from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.formats.layout import MAX_FILE_BYTES
 from kafkalog.indexes.offset_index import OffsetIndex
-from kafkalog.indexes.time_index import TimeIndex
+from kafkalog.indexes.time_index import TimeIndex, last_slot_timestamp
 from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.segment.entry_order import Limits
 from kafkalog.segment.log_segment import LogSegment
@@ -42,7 +42,10 @@ INDEXES: Final[tuple[FileKind, ...]] = ("index", "timeindex", "txnindex")
 
 @dataclass(slots=True, kw_only=True)
 class SegmentTask:
-    """A log to read, and the file names of its indexes by kind."""
+    """A log to read, and the file names of its indexes by kind.
+
+    `expires` is whether a broker deletes segments of the partition by age.
+    """
 
     directory: Path
     prefix: str
@@ -53,6 +56,7 @@ class SegmentTask:
     snapshots: dict[int, int] = field(default_factory=dict)
     active: bool = False
     clean: bool = False
+    expires: bool = False
     raft: bool = False
     indexes: dict[str, str] = field(default_factory=dict)
 
@@ -125,8 +129,10 @@ def check_segment(
                 time_index, _ = read_index(
                     TimeIndex, path, base, findings, active=active
                 )
-                empty = active and not task.clean
-                observers.append(TimeIndexCheck(time_index, findings, empty))
+                grows = active and not task.clean
+                reads = task.expires and not grows
+                loaded = last_slot_timestamp(path) if reads else None
+                observers.append(TimeIndexCheck(time_index, findings, loaded))
             else:
                 result.txn_index, _ = read_index(TransactionIndex, path, base, findings)
     with reading(all_findings[0]):

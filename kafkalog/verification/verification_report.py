@@ -76,6 +76,7 @@ class Recovery(StrEnum):
     RESET = "reset"
     SPLIT = "split"
     OVERWRITE = "overwrite"
+    EXPIRE = "expire"
     STRAY = "stray"
     REFUSE = "refuse"
 
@@ -340,8 +341,12 @@ class Findings:
         severity: Severity = Severity.ERROR,
         last_offset: int | None = None,
         topic_partition: tuple[str, int] | None = None,
+        recovery: Recovery = Recovery.NOTHING,
     ) -> None:
-        """Add a problem; with `last_offset`, for an interval of offsets."""
+        """Add a problem; with `last_offset`, for an interval of offsets.
+
+        `recovery` is the action of a broker that does not read the file's segment.
+        """
         problem = Problem(
             path=self.path,
             position=position,
@@ -351,6 +356,7 @@ class Findings:
             message=message,
             last_offset=last_offset,
             topic_partition=topic_partition,
+            recovery=recovery,
         )
         self.problems.append(problem)
 

@@ -15,78 +15,31 @@ from kafkalog.errors import NotALogDirectoryError
 from kafkalog.manager.cluster_image import ClusterImage
 from kafkalog.startup.found_directories import FoundDirectory
 from tests import golden_data
-from tests.log.clusters import IDS, metadata_log, setting, snapshot, topic
-from tests.manager.managing import MARKER, POINTS, STARTS, batch, fill, manage
+from tests.log.clusters import setting, snapshot, topic
+from tests.manager.managing import MARKER, POINTS, STARTS, batch, manage
 from tests.manager.test_cluster_image import (
-    CLUSTER,
     DIRECTORY_1,
     DIRECTORY_2,
     partition,
 )
 from tests.startup import damages
-
-ORDERS, STATE = IDS["orders"], IDS["state"]
-RECORDS = 80
-CONFIG = LogConfig(internal_segment_bytes=2000, index_interval_bytes=500)
-UUID = 32 * "a"
+from tests.startup.prepared import (
+    CONFIG,
+    ORDERS,
+    RECORDS,
+    UUID,
+    crash,
+    of,
+    readable,
+    states,
+    write_cluster,
+    write_ids,
+)
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::kafkalog.LostOffsetsWarning"),
     pytest.mark.filterwarnings("ignore::kafkalog.UnknownSettingsWarning"),
 ]
-
-
-def write_ids(logs, directory_id=DIRECTORY_1, node=1, cluster=CLUSTER):
-    text = f"version=1\nnode.id={node}\ncluster.id={cluster}\n"
-    if directory_id is not None:
-        text += f"directory.id={directory_id}\n"
-    logs.mkdir(parents=True, exist_ok=True)
-    (logs / "meta.properties").write_text(text)
-
-
-def write_cluster(logs, *more, replicas=(1,), directories=(DIRECTORY_1,)):
-    values = [topic("orders"), topic("state")]
-    for topic_id in (ORDERS, STATE):
-        values += [
-            partition(topic_id, number, list(replicas), directories)
-            for number in (0, 1)
-        ]
-    path = metadata_log(logs, [*values, *more])
-    path.with_suffix(".index").touch()
-    path.with_suffix(".timeindex").touch()
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory):
-    """Write a log directory with two partitions of several segments, closed cleanly."""
-    logs = tmp_path_factory.mktemp("written") / "logs"
-    with manage(logs, config=CONFIG) as manager:
-        for number in (0, 1):
-            fill(manager.open("orders", number, topic_id=ORDERS), RECORDS // 10)
-    write_ids(logs)
-    write_cluster(logs)
-    assert len(list((logs / "orders-0").glob("*.log"))) >= 4
-    return logs
-
-
-@pytest.fixture
-def logs(written, tmp_path):
-    return shutil.copytree(written, tmp_path / "logs")
-
-
-def crash(logs, **recovery_points):
-    (logs / MARKER).unlink()
-    lines = [f"orders {name[-1]} {at}" for name, at in recovery_points.items()]
-    (logs / POINTS).write_text("\n".join(["0", str(len(lines)), *lines, ""]))
-
-
-def states(report):
-    return {Path(each.directory).name: str(each.state) for each in report.partitions}
-
-
-def of(report, name):
-    [found] = [each for each in report.partitions if each.directory.endswith(name)]
-    return found
 
 
 def tree(root):
@@ -98,13 +51,6 @@ def tree(root):
         )
         for path in sorted(root.rglob("*"))
     }
-
-
-def readable(directory):
-    scan = kafkalog.scan(
-        directory, start_offset=0, on_corruption="skip", control_records=True
-    )
-    return sum(len(records) for records in scan.chunks())
 
 
 # Agreement with the manager

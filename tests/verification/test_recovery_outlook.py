@@ -140,6 +140,8 @@ def is_predicted(problem, action):
     """Return whether the prediction is the action; `RESET` may change memory only."""
     if problem.recovery == Recovery.RESET:
         return action[0] in (Recovery.RESET, Recovery.REBUILD, Recovery.NOTHING)
+    if problem.recovery == Recovery.EXPIRE:  # loaded unchanged, and deleted later
+        return action == (Recovery.NOTHING, None)
     truncated = action[0] == Recovery.TRUNCATE and problem.position is not None
     if problem.recovery == Recovery.NOTHING and truncated:
         return problem.position < action[1]
