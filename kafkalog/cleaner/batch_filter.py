@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.cleaner.batch_chunks import read_records
+from kafkalog.cleaner.batch_chunks import Chunk, ChunkReader
 from kafkalog.cleaner.offset_map import OffsetMap
 from kafkalog.cleaner.retention_decision import (
     BatchDecision,
@@ -63,7 +63,6 @@ from kafkalog.formats.layout import (
     TRANSACTIONAL_FLAG,
 )
 from kafkalog.log.producers.producer_entry import ProducerStateEntry
-from kafkalog.segment.file_batches import Window
 from kafkalog.validation.batch_conversion import read_headers
 
 Bools = npt.NDArray[np.bool_]
@@ -157,57 +156,68 @@ Observer = Callable[[RemovedRecords], None]
 class BatchFilter:
     """The filter of one round of compaction.
 
-    `bound` is the first offset that is not cleanable. `keeps_old_tombstones` is whether
+    `reader` reads the records of chunks. `bound` is the first offset that is not
+    cleanable. `keeps_corrupt` is whether corrupt batches are copied, instead of
+    dropped. `keeps_old_tombstones` is whether
     tombstones of magic 0 and 1 are kept in the segment that is being filtered.
     `observer` is called with the records removed from each chunk.
     """
 
+    reader: ChunkReader
     offsets: OffsetMap
     tracker: TransactionTracker
     last_records: LastRecords
     bound: int
     now_ms: int
     delete_retention_ms: int
+    keeps_corrupt: bool = False
     keeps_old_tombstones: bool = True
     observer: Observer | None = None
     counts: FilterCounts = field(default_factory=FilterCounts)
     _workspace: Workspace = field(default_factory=Workspace)
 
-    def filter(self, window: Window) -> Filtered | None:
+    def filter(self, chunk: Chunk) -> Filtered | None:
         """Return the batches of a chunk that are kept; None if there are none."""
-        rows, data, origin = window
-        chunk = FilteredChunk(rows, data, origin, self._decide(window))
-        decision = chunk.decision
+        rows = chunk.rows
+        filtered = FilteredChunk(rows, chunk.data, chunk.origin, self._decide(chunk))
+        decision = filtered.decision
         superseded = decision.is_read & self._are_superseded(rows)
         counts = np.where(superseded, rows["count"], 0)
-        chunk.removed_records[:, -Fate.SUPERSEDED - 1] = counts
+        filtered.removed_records[:, -Fate.SUPERSEDED - 1] = counts
         self.counts.messages_read += int(counts.sum())
         is_read = decision.is_read & ~superseded
-        for views in read_records(window, rows[is_read], self._workspace):
-            self._filter_records(chunk, views)
+        for views in self.reader.read_records(chunk, rows[is_read], self._workspace):
+            self._filter_records(filtered, views)
         emptied = decision.drops_records & decision.is_kept_empty
         self.counts.messages_read += int(rows["count"][emptied].sum())
-        if (rows["magic"][chunk.outcome == EMPTY] < 2).any():
+        filtered.outcome[chunk.is_corrupt] = COPY if self.keeps_corrupt else DROP
+        if (rows["magic"][filtered.outcome == EMPTY] < 2).any():
             raise LogStateError("batch of magic 0 or 1 that is kept without records")
-        kept = chunk.assemble()
+        kept = filtered.assemble()
         self.counts.bytes_read += int(rows["size_in_bytes"].sum())
         self.counts.bytes_written += 0 if kept is None else len(kept.data)
         if self.observer is not None:
-            self.observer(chunk.removed())
+            self.observer(filtered.removed())
         return kept
 
-    def _decide(self, window: Window) -> BatchDecision[Bools]:
-        rows, data, origin = window
-        return decide_batches(
+    def _decide(self, chunk: Chunk) -> BatchDecision[Bools]:
+        """Return the decisions about batches; corrupt ones are not read."""
+        rows, valid = chunk.rows, ~chunk.is_corrupt
+        is_discardable = np.zeros(len(rows), np.bool_)
+        is_discardable[valid] = self.tracker.discardable(
+            chunk.data, chunk.origin, rows[valid]
+        )
+        decision = decide_batches(
             BatchInputs(
                 is_control=have_flag(rows, CONTROL_FLAG),
-                is_discardable=self.tracker.discardable(data, origin, rows),
+                is_discardable=is_discardable,
                 is_horizon_passed=have_flag(rows, DELETE_HORIZON_FLAG)
                 & (rows["base_timestamp"] <= self.now_ms),
                 is_last_of_producer=self.last_records.are_in(rows),
                 ends_round=rows["last_offset"] + 1 == self.bound,
             )
         )
+        return BatchDecision(*(column & valid for column in decision))
 
     def _are_superseded(self, rows: BatchHeaders) -> Bools:
         """Return in which batches each record is known to be superseded.
@@ -372,7 +382,7 @@ class FilteredChunk:
         """Return the records and bytes that are removed from each batch."""
         outcome, rows = self.outcome, self.rows
         records = self.removed_records.copy()
-        dropped = ~self.decision.is_read
+        dropped = self.decision.drops_records
         whole = -Fate.DROPPED_WITH_BATCH - 1
         records[dropped, whole] = rows["count"][dropped]
         starts, ends = self._rewritten_bounds()[1]

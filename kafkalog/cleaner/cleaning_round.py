@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kafkalog.cleaner.batch_chunks import ChunkReader, read_records
+from kafkalog.cleaner.batch_chunks import Chunk, ChunkReader
 from kafkalog.cleaner.batch_filter import (
     BatchFilter,
     FilterCounts,
@@ -24,6 +24,7 @@ from kafkalog.cleaner.batch_filter import (
     Observer,
 )
 from kafkalog.cleaner.cleanable_range import CleanableLog
+from kafkalog.cleaner.corrupt_batches import CorruptBatches, OnCorruptBatch
 from kafkalog.cleaner.offset_map import NONE, OffsetMap
 from kafkalog.cleaner.segment_groups import SegmentSizes, group_segments
 from kafkalog.cleaner.throttle import Throttle
@@ -36,8 +37,7 @@ from kafkalog.errors import (
     LogSegmentOffsetOverflowError,
 )
 from kafkalog.formats.batch_headers import have_flag
-from kafkalog.formats.layout import CONTROL_FLAG
-from kafkalog.segment.file_batches import Window
+from kafkalog.formats.layout import CONTROL_FLAG, MAX_BATCH_BYTES
 from kafkalog.segment.growing_segment import GrowingSegment
 
 LEAST_CHUNK_BYTES: Final = 3 << 20
@@ -95,7 +95,8 @@ class Cleaner:
     """Buffers for rounds of compaction; a cleaner runs one round at a time.
 
     `load_factor` is the share of the offset map that a round fills. `observer` is
-    called with the records removed from each chunk of batches.
+    called with the records removed from each chunk of batches. A batch that is larger
+    than `max_batch_bytes`, uncompressed, ends a round.
     """
 
     offsets: OffsetMap
@@ -103,6 +104,9 @@ class Cleaner:
     load_factor: float
     throttle: Throttle
     observer: Observer | None = None
+    on_corruption: OnCorruptBatch = "raise"
+    check_crcs: bool = True
+    max_batch_bytes: int = MAX_BATCH_BYTES
     _workspace: Workspace = field(default_factory=Workspace)
 
     def clean(
@@ -110,7 +114,8 @@ class Cleaner:
     ) -> CleaningResult:
         """Compact a log; `check` is called before each chunk of it.
 
-        Raises `LogCleaningAbortedError`, `CorruptRecordError` and `InvalidRecordError`.
+        Raises `LogCleaningAbortedError`, `CorruptRecordError`, `InvalidRecordError` and
+        `BatchTooLargeError`.
         """
         return _Cleaning(self, cleanable, check, now_ms).run()
 
@@ -124,7 +129,13 @@ class Cleaner:
                 check()
 
         size = max(self.io_buffer_size, LEAST_CHUNK_BYTES)
-        return ChunkReader(size, pace, usual_bytes)
+        return ChunkReader(
+            size,
+            pace,
+            CorruptBatches(self.on_corruption, check_crcs=self.check_crcs),
+            self.max_batch_bytes,
+            usual_bytes,
+        )
 
 
 class _FullIn(NamedTuple):
@@ -200,33 +211,37 @@ class _Cleaning:
         bases = [segment.base_offset for segment in dirty]
         for segment, next_base in zip(dirty, [*bases[1:], end], strict=True):
             self._check()
-            for window in self._windows(segment, start):
-                if self._is_filled_by(window, tracker, start):
+            for chunk in self._chunks(segment, start, next_base):
+                if self._is_filled_by(chunk, tracker, start):
                     return
             offsets.latest_offset = next_base - 1  # gaps included
 
-    def _windows(self, segment: GrowingSegment, start: int) -> Iterator[Window]:
+    def _chunks(
+        self, segment: GrowingSegment, start: int, end_offset: int
+    ) -> Iterator[Chunk]:
         """Yield the batches of a segment, from the index entry before `start` on."""
         runtime = self._log.runtime
         position, end = runtime.run(
             lambda: (max(0, segment.offset_index.lookup(start)[1]), segment.size)
         )
+        base = segment.base_offset
         with runtime.disk.open(segment.path) as file:
-            yield from self._reader.read(file, position, end)
+            yield from self._reader.read(file, position, end, base, end_offset)
 
     def _is_filled_by(
-        self, window: Window, tracker: TransactionTracker, start: int
+        self, chunk: Chunk, tracker: TransactionTracker, start: int
     ) -> bool:
         """Put the records of a chunk in the map; return whether the map is full."""
-        rows, data, origin = window
+        rows = chunk.rows[~chunk.is_corrupt]
         offsets = self._cleaner.offsets
-        is_aborted = tracker.discardable(data, origin, rows)
+        is_aborted = tracker.discardable(chunk.data, chunk.origin, rows)
         is_control = have_flag(rows, CONTROL_FLAG)
         is_data = ~is_control & ~is_aborted
         # Markers and aborted records are counted, but not put in the map.
         others = np.where(is_control, 1, np.where(is_aborted, rows["count"], 0))
         covered = np.where(rows["last_offset"] >= start, rows["last_offset"], NONE)
-        for views in read_records(window, rows[is_data], self._cleaner._workspace):
+        workspace = self._cleaner._workspace
+        for views in self._reader.read_records(chunk, rows[is_data], workspace):
             done, full_in = self._put(views, start)
             self._map_messages += done
             if full_in is not None:
@@ -287,12 +302,14 @@ class _Cleaning:
         cleaned = log.replaceable_segments.begin_cleaned(group[0].base_offset)
         tracker.keep_aborted = cleaned.txn_index.append
         batch_filter = BatchFilter(
+            reader=self._reader,
             offsets=self._cleaner.offsets,
             tracker=tracker,
             last_records=LastRecords.of(dict(log.producers)),
             bound=self._cleanable.first_uncleanable_offset,
             now_ms=self._now_ms,
             delete_retention_ms=log.config.delete_retention_ms,
+            keeps_corrupt=self._cleaner.on_corruption == "keep",
             observer=self._cleaner.observer,
             counts=counts,
         )
@@ -324,9 +341,15 @@ class _Cleaning:
         self, segment: GrowingSegment, cleaned: GrowingSegment, batches: BatchFilter
     ) -> None:
         """Append the records of a segment that are kept to a cleaned segment."""
+        base, size = segment.base_offset, segment.size
+        end_offset = min(
+            following.base_offset
+            for following in self._log.growing_segments
+            if following.base_offset > base
+        )
         with self._log.runtime.disk.open(segment.path) as file:
-            for window in self._reader.read(file, 0, segment.size):
-                kept = batches.filter(window)
+            for chunk in self._reader.read(file, 0, size, base, end_offset):
+                kept = batches.filter(chunk)
                 if kept is None:
                     continue
                 try:

@@ -14,6 +14,7 @@ from kafkalog.cleaner.batch_filter import Observer
 from kafkalog.cleaner.cleanable_range import CleanableLog
 from kafkalog.cleaner.cleaning_round import Cleaner, CleaningResult
 from kafkalog.cleaner.cleaning_states import CleaningStates, failing
+from kafkalog.cleaner.corrupt_batches import OnCorruptBatch
 from kafkalog.cleaner.offset_map import OffsetMap
 from kafkalog.cleaner.throttle import Throttle
 from kafkalog.config import BrokerConfig
@@ -23,6 +24,7 @@ from kafkalog.errors import (
     LogCleaningAbortedError,
     LogClosedError,
 )
+from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.log.clock import Scheduler
 from kafkalog.log.ownership import Name
 from kafkalog.log.runtime import DISK_FAILURES
@@ -51,6 +53,15 @@ class LogCleaner:
         Number of background tasks, each of which runs one round at a time.
     backoff_ms : int
         Time between two runs of a background task.
+    on_corruption : {"raise", "skip", "keep"}
+        Whether a corrupt batch ends a round with an error, is dropped, or is copied
+        byte for byte.
+    check_crcs : bool
+        Whether a batch whose CRC does not match is corrupt. Kafka's cleaner does not
+        check CRCs: it may give corrupt records a valid one.
+    max_batch_bytes : int
+        Greatest size of a batch, uncompressed. A larger one ends a round with an error
+        before it is decompressed; Kafka has no such limit.
 
     Attributes
     ----------
@@ -91,6 +102,9 @@ class LogCleaner:
         max_bytes_per_second: float = NO_LIMIT,
         threads: int = 1,
         backoff_ms: int = 15_000,
+        on_corruption: OnCorruptBatch = "raise",
+        check_crcs: bool = True,
+        max_batch_bytes: int = MAX_BATCH_BYTES,
     ) -> None:
         self._threads = threads
         self._backoff_ms = backoff_ms
@@ -98,6 +112,9 @@ class LogCleaner:
         self._load_factor = load_factor
         self._io_buffer_size = io_buffer_size // max(threads, 1) // 2
         self._throttle = Throttle(max_bytes_per_second)
+        self._on_corruption = on_corruption
+        self._check_crcs = check_crcs
+        self._max_batch_bytes = max_batch_bytes
         if self._memory // 24 * load_factor <= 1:
             error = LogArgumentError(
                 f"offset map of {self._memory} bytes, expected more for one key"
@@ -149,7 +166,9 @@ class LogCleaner:
         LogStateError
             If another thread is compacting the log, or has paused compaction.
         CorruptRecordError, InvalidRecordError
-            If a batch cannot be read.
+            If a batch is corrupt.
+        BatchTooLargeError
+            If a batch is larger than `max_batch_bytes`, uncompressed.
         CorruptCheckpointError
             If ``cleaner-offset-checkpoint`` cannot be read; the log is then closed.
         """
@@ -173,7 +192,7 @@ class LogCleaner:
         ------
         LogCleaningAbortedError, CorruptRecordError, InvalidRecordError
             As for `clean`.
-        CorruptCheckpointError
+        BatchTooLargeError, CorruptCheckpointError
             As for `clean`.
         """
         cleanable = self.states.take_filthiest()
@@ -208,6 +227,9 @@ class LogCleaner:
                 self._load_factor,
                 self._throttle,
                 self.observer,
+                self._on_corruption,
+                self._check_crcs,
+                self._max_batch_bytes,
             )
         try:
             yield cleaner

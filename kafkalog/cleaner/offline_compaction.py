@@ -19,7 +19,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from kafkalog.cleaner.batch_chunks import ChunkReader, read_records
+from kafkalog.cleaner.batch_chunks import ChunkReader
+from kafkalog.cleaner.corrupt_batches import CorruptBatches
 from kafkalog.cleaner.log_cleaner import LogCleaner
 from kafkalog.cleaner.partition_facts import chosen, partitions_at
 from kafkalog.config import LogConfig
@@ -31,7 +32,7 @@ from kafkalog.errors import (
     LogStateError,
 )
 from kafkalog.formats.batch_headers import have_flag
-from kafkalog.formats.layout import CONTROL_FLAG
+from kafkalog.formats.layout import CONTROL_FLAG, MAX_BATCH_BYTES
 from kafkalog.log.clock import Clock, Scheduler
 from kafkalog.log.opening import open_to_append
 from kafkalog.log.ownership import Name
@@ -250,7 +251,9 @@ def locating_errors(directory: Path, copy: Path) -> Iterator[None]:
         if not isinstance(error.__cause__, LocatedError):
             raise
         corrupt = error.__cause__
-        if corrupt.path is None:
+        if isinstance(corrupt.path, Path) and corrupt.path.parent == copy:
+            corrupt.path = directory / corrupt.path.name
+        elif corrupt.path is None:
             corrupt = corrupt.located(directory)
         raise corrupt from None
 
@@ -313,14 +316,15 @@ def _opened(directory: Path, name: Name, config: LogConfig) -> Iterator[Writable
 def _measure(log: WritableLog) -> tuple[int, int, int, int]:
     """Return the numbers of records, tombstones, bytes and segments of a log."""
     segments = log.growing_segments
-    reader, workspace = ChunkReader(CHUNK_BYTES, lambda _: None), Workspace()
+    workspace = Workspace()
+    reader = ChunkReader(CHUNK_BYTES, lambda _: None, CorruptBatches(), MAX_BATCH_BYTES)
     records = tombstones = 0
     for segment in segments:
         with log.runtime.disk.open(segment.path) as file:
-            for window in reader.read(file, 0, segment.size):
-                rows = window.rows
-                is_control = have_flag(rows, CONTROL_FLAG)
-                for views in read_records(window, rows[~is_control], workspace):
+            for chunk in reader.read(file, 0, segment.size, segment.base_offset):
+                rows = chunk.rows[~chunk.is_corrupt]
+                data = rows[~have_flag(rows, CONTROL_FLAG)]
+                for views in reader.read_records(chunk, data, workspace):
                     records += len(views.records)
                     tombstones += int(np.sum(views.records["value_length"] < 0))
     size = sum(segment.size for segment in segments)

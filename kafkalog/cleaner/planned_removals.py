@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from kafkalog.cleaner.batch_chunks import ChunkReader
 from kafkalog.cleaner.batch_filter import RemovedRecords
+from kafkalog.cleaner.corrupt_batches import CorruptBatches
 from kafkalog.cleaner.log_cleaner import LogCleaner
 from kafkalog.cleaner.offline_compaction import (
     CHUNK_BYTES,
@@ -48,7 +49,7 @@ from kafkalog.cleaner.removal_report import (
 from kafkalog.cleaner.retention_decision import Fate
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.formats.batch_headers import have_flag
-from kafkalog.formats.layout import CONTROL_FLAG
+from kafkalog.formats.layout import CONTROL_FLAG, MAX_BATCH_BYTES
 from kafkalog.formats.timestamps import as_ms
 from kafkalog.log.clock import IdleScheduler
 from kafkalog.log.retention import (
@@ -271,10 +272,13 @@ class _Tally:
         self, log: WritableLog, segment: GrowingSegment, cause: RemovalCause, when: int
     ) -> None:
         """Add all records and bytes of a segment of the copy."""
-        reader = ChunkReader(CHUNK_BYTES, lambda _: None)
+        reader = ChunkReader(
+            CHUNK_BYTES, lambda _: None, CorruptBatches("skip"), MAX_BATCH_BYTES
+        )
         with log.runtime.disk.open(segment.path) as file:
-            for rows, data, origin in reader.read(file, 0, segment.size):
-                records = count_records(rows, data, origin)
+            for chunk in reader.read(file, 0, segment.size, segment.base_offset):
+                rows = chunk.rows
+                records = count_records(rows, chunk.data, chunk.origin)
                 sizes = rows["size_in_bytes"].astype(np.int64)
                 self.add(cause, when, rows["last_offset"], records, sizes)
 

@@ -220,6 +220,7 @@ class LogRehearsal:
                     load_factor=broker.log_cleaner_io_buffer_load_factor,
                     io_buffer_size=broker.log_cleaner_io_buffer_size,
                     threads=broker.log_cleaner_threads,
+                    check_crcs=False,
                 ) as cleaner,
             ):
                 result = cleaner.clean(*name)

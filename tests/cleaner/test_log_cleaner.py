@@ -1,8 +1,10 @@
 """The choice of a log to compact, rounds and their states, and the checkpoint."""
 
+import os
 import threading
 import time
 
+import numpy as np
 import pytest
 
 import kafkalog
@@ -11,6 +13,7 @@ from kafkalog.cleaner import LogCleaner
 from kafkalog.cleaner.batch_filter import BatchFilter
 from kafkalog.cleaner.cleaning_states import State
 from kafkalog.errors import (
+    BatchTooLargeError,
     CorruptCheckpointError,
     CorruptRecordError,
     InvalidRecordError,
@@ -18,6 +21,7 @@ from kafkalog.errors import (
     LogCleaningAbortedError,
     LogStateError,
 )
+from kafkalog.formats.batch_headers import scan_headers
 from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.messages.control_records import end_transaction_marker
 from kafkalog.storage.checkpoint_file import CLEANED_TO, read_offsets
@@ -281,7 +285,157 @@ def test_a_corrupt_marker_is_an_invalid_record(logs):
     data[61] += 2  # the length of the marker's record
     path.write_bytes(data)
     with pytest.raises(InvalidRecordError, match="record ends after"):
-        LogCleaner(logs).clean("a", 0)
+        LogCleaner(logs, check_crcs=False).clean("a", 0)
+
+
+# Corrupt batches
+
+
+def corrupt(path, position=-1):
+    """Change a byte of a value, by default of the last batch."""
+    data = bytearray(path.read_bytes())
+    data[data.rindex(b"...") if position < 0 else position] ^= 1
+    path.write_bytes(data)
+    return data
+
+
+def test_a_batch_with_a_wrong_crc_is_not_written_anew(logs, tmp_path):
+    fill(logs["a", 0], 20)
+    path = logs["a", 0].growing_segments[0].path
+    before = corrupt(path)
+    with pytest.raises(CorruptRecordError, match=f"CRC mismatch.*{path.name} at byte"):
+        clean(logs)
+    assert path.read_bytes() == before
+    assert checkpoint(tmp_path)["a", 0] == 0
+
+
+def test_a_log_with_a_wrong_crc_is_uncleanable_and_others_are_compacted(logs):
+    for topic in "ab":
+        fill(logs[topic, 0], 20)
+    corrupt(logs["b", 0].growing_segments[0].path)
+    cleaner = LogCleaner(logs)
+    cleaner.work()
+    cleaner.work()
+    assert isinstance(cleaner.uncleanable["b", 0], CorruptRecordError)
+    assert list(cleaner.uncleanable) == [("b", 0)]
+    assert cleaner.states.checkpointed(logs["a", 0]) > 0
+    cleaner.close()
+
+
+def test_a_wrong_crc_below_the_dirty_offsets_is_found_as_well(logs):
+    fill(logs["a", 0], 20)
+    clean(logs)
+    fill(logs["a", 0], 20)
+    first = next(each for each in logs["a", 0].growing_segments if each.size)
+    corrupt(first.path)
+    with pytest.raises(CorruptRecordError, match="CRC mismatch"):
+        clean(logs)
+
+
+def three_batches(log, codec="none"):
+    """Append batches of two records each, and return their bytes.
+
+    The first records have the same key. The second batch gets a wrong CRC on disk.
+    """
+    for number in range(3):
+        batch = RecordBatchBuilder(codec=codec)
+        for key in (b"same", b"key %d" % number):
+            batch.append(key, b"value %d" % number, timestamp=NOW_MS)
+        log.append(batch.build())
+    log.roll()
+    log.update_high_watermark(log.log_end_offset)
+    path = log.growing_segments[0].path
+    data = bytearray(path.read_bytes())
+    rows, _, _ = scan_headers(np.frombuffer(data, np.uint8))
+    start, size = int(rows["position"][1]), int(rows["size_in_bytes"][1])
+    data[start + size - 1] ^= 1
+    path.write_bytes(data)
+    return [bytes(data[place : place + size]) for place in rows["position"].tolist()]
+
+
+def offsets_of(log):
+    scan = kafkalog.scan(log.path, on_corruption="skip")
+    return scan.to_arrow()["offset"].to_pylist(), scan.problems
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_a_corrupt_batch_can_be_dropped(logs, codec):
+    three_batches(logs["a", 0], codec)
+    clean(logs, on_corruption="skip")
+    assert offsets_of(logs["a", 0]) == ([1, 4, 5], [])
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_a_corrupt_batch_can_be_kept_byte_for_byte(logs, codec):
+    _, middle, _ = three_batches(logs["a", 0], codec)
+    clean(logs, on_corruption="keep")
+    assert middle in logs["a", 0].growing_segments[0].path.read_bytes()
+    offsets, [problem] = offsets_of(logs["a", 0])
+    assert offsets == [1, 4, 5]
+    assert (problem.first_offset, problem.last_offset) == (2, 3)
+
+
+def test_a_corrupt_batch_supersedes_no_record(logs):
+    """The keys of a corrupt batch are unknown."""
+    log = logs["a", 0]
+    fill(log, 2, keys=1)
+    corrupt(log.growing_segments[0].path)
+    log.roll()
+    log.update_high_watermark(log.log_end_offset)
+    clean(logs, on_corruption="skip")
+    assert offsets_of(log) == ([0], [])
+
+
+def test_bytes_that_are_no_batch_are_dropped_up_to_the_next_valid_one(logs):
+    log = logs["a", 0]
+    first, middle, _ = three_batches(log)
+    path = log.growing_segments[0].path
+    data = bytearray(path.read_bytes())
+    data[len(first) + 8 : len(first) + 12] = (len(middle) * 2 - 12).to_bytes(4, "big")
+    path.write_bytes(data)  # its size is that of two batches
+    with pytest.raises(CorruptRecordError):
+        clean(logs, on_corruption="keep")
+    clean(logs, on_corruption="skip")
+    assert offsets_of(log)[0][-2:] == [4, 5]
+
+
+@pytest.mark.parametrize("size", [7, 20, 800])
+@pytest.mark.parametrize("on_corruption", ["raise", "keep"])
+def test_a_log_that_was_shortened_ends_the_round(logs, size, on_corruption):
+    """Source: ``LogCleanerTest.testCorruptMessageSizeLargerThanBytesAvailable``."""
+    log = logs["a", 0]
+    log.append_records({"key": [b"k"], "value": [bytes(800)]})
+    log.roll()
+    log.update_high_watermark(log.log_end_offset)
+    os.truncate(log.growing_segments[0].path, size)
+    with pytest.raises(CorruptRecordError, match="truncated since it was opened"):
+        clean(logs, on_corruption=on_corruption)
+
+
+def test_a_shortened_log_is_uncleanable_and_the_cleaner_can_be_closed(logs):
+    for topic in "ab":
+        fill(logs[topic, 0], 20)
+    os.truncate(logs["a", 0].growing_segments[0].path, 100)
+    with LogCleaner(logs) as cleaner:
+        cleaner.work()
+        cleaner.work()
+    assert list(cleaner.uncleanable) == [("a", 0)]
+    assert cleaner.states.checkpointed(logs["b", 0]) > 0
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_a_batch_that_is_too_large_is_not_decompressed(logs, codec):
+    log = logs["a", 0]
+    batch = RecordBatchBuilder(codec=codec)
+    batch.append(b"key", bytes(10_000), timestamp=NOW_MS)
+    log.append(batch.build())
+    fill(log, 20)
+    with pytest.raises(
+        BatchTooLargeError, match=r"max_batch_bytes|expected at most"
+    ) as raised:
+        clean(logs, max_batch_bytes=9_999)
+    assert raised.value.path == log.growing_segments[0].path
+    assert clean(logs, max_batch_bytes=20_000) is not None
 
 
 def test_the_mark_of_a_deleted_log_is_removed(logs):
