@@ -31,6 +31,7 @@ from kafkalog.storage.checkpoint_file import (
     read_offsets,
     write_offsets,
 )
+from kafkalog.storage.file_names import PartitionDir
 
 WAIT_SECONDS: Final = 0.1
 
@@ -252,9 +253,7 @@ class CleaningStates:
 
         def change(offsets: Offsets) -> None:
             for name in list(offsets):
-                topic, partition = name
-                is_here = (directory / f"{topic}-{partition}").is_dir()
-                if name not in self.logs and not is_here:
+                if name not in self.logs and not _is_here(directory, name):
                     del offsets[name]
             offsets[log.topic, log.partition] = offset
 
@@ -292,6 +291,14 @@ def failing(log: WritableLog) -> Iterator[None]:
         if log.runtime.failure is None:
             log.runtime.fail(error)
         raise
+
+
+def _is_here(directory: Path, name: Name) -> bool:
+    """Return whether a log directory has a partition, which may be a symbolic link."""
+    try:
+        return (directory / PartitionDir(*name).name).is_dir()
+    except ValueError:  # no legal name, as of a path that leads elsewhere
+        return False
 
 
 def _directory_of(log: WritableLog) -> Path:

@@ -192,7 +192,7 @@ class DirectoryRepair:
         """Restore the originals of the last repair."""
         owned = own_directory(self._root, WHOLE, self._disk)
         try:
-            kept = RepairBackup.newest(self._backup, self._root, self._disk)
+            kept = self._newest_backup()
             if kept is None:
                 raise FileNotFoundError(
                     2, "No repair to undo", str(self._backup / ".kafkalog-repair-*")
@@ -207,9 +207,13 @@ class DirectoryRepair:
             actions=tuple(self._located(action) for action in actions),
         )
 
+    def _newest_backup(self) -> RepairBackup | None:
+        linked = self._where.name if self._is_partition else None
+        return RepairBackup.newest(self._backup, self._root, self._disk, linked)
+
     def _finish_interrupted(self) -> None:
         """Undo a repair that was interrupted before all files were changed."""
-        kept = RepairBackup.newest(self._backup, self._root, self._disk)
+        kept = self._newest_backup()
         if kept is not None and not kept.is_complete:
             kept.undo()
 

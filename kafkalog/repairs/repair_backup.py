@@ -23,88 +23,43 @@ marker: a broker that starts verifies the logs.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from kafkalog.errors import CorruptCheckpointError, LogStateError
 from kafkalog.repairs.partition_repair import FileChange
-from kafkalog.repairs.repair_report import RepairAction, RepairKind
+from kafkalog.repairs.repair_manifest import (
+    APPLIED,
+    APPLYING,
+    KEEPING,
+    PATH_NAMES,
+    PERMISSIONS,
+    UNDOING,
+    UNDONE,
+    FileState,
+    KeptFile,
+    Manifest,
+    format_manifest,
+    parse_manifest,
+)
+from kafkalog.repairs.repair_report import RepairAction
 from kafkalog.storage.byte_source import open_regular, read_regular
+from kafkalog.storage.contained_path import check_directories, contained_names
 from kafkalog.storage.disk_space import check_space
 from kafkalog.storage.durable_file import TEMPORARY, Disk
 from kafkalog.storage.file_names import CLEAN_SHUTDOWN
+from kafkalog.storage.location import is_directory, is_file
 
 PREFIX: Final = ".kafkalog-repair-"
 TIME_FORMAT: Final = "%Y%m%dT%H%M%SZ"
 MANIFEST: Final = "manifest.json"
 ORIGINALS: Final = "originals"
-SCHEMA: Final = 1
-KEEPING: Final = "keeping"
-APPLYING: Final = "applying"
-APPLIED: Final = "applied"
-UNDOING: Final = "undoing"
-UNDONE: Final = "undone"
 COPY_BYTES: Final = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class FileState:
-    """The content of a file, and its attributes: time, owner, group, permissions."""
-
-    size: int
-    sha256: str
-    mtime_ns: int = 0
-    mode: int = 0
-    uid: int = 0
-    gid: int = 0
-
-    @classmethod
-    def of(cls, path: Path) -> FileState | None:
-        """Return the state of a regular file; None if there is none."""
-        try:
-            file, status = open_regular(path)
-            with file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-        except FileNotFoundError:
-            return None
-        return cls(
-            status.st_size,
-            digest,
-            status.st_mtime_ns,
-            status.st_mode & 0o7777,
-            status.st_uid,
-            status.st_gid,
-        )
-
-    def is_content_of(self, other: FileState | None) -> bool:
-        """Return whether another file has the same content."""
-        return other is not None and self.sha256 == other.sha256
-
-
-@dataclass(frozen=True, slots=True)
-class KeptFile:
-    """A file of the log directory before and after a repair; None if missing."""
-
-    path: str
-    original: FileState | None
-    result: FileState | None
-
-
-def _state(values: dict[str, Any] | None) -> FileState | None:
-    return None if values is None else FileState(**values)
-
-
-def _values(state: FileState | None) -> dict[str, Any] | None:
-    if state is None:
-        return None
-    return {name: getattr(state, name) for name in FileState.__slots__}
 
 
 class RepairBackup:
@@ -119,8 +74,10 @@ class RepairBackup:
         actions: Sequence[RepairAction],
         marker: FileState | None,
         state: str,
+        linked: str | None = None,
     ) -> None:
         self.directory = directory
+        self._linked = linked
         self.actions = tuple(actions)
         self._root = root
         self._disk = disk
@@ -165,36 +122,38 @@ class RepairBackup:
         return kept
 
     @classmethod
-    def newest(cls, parent: Path, root: Path, disk: Disk) -> RepairBackup | None:
-        """Return the last repair of a log directory; None if there is none."""
+    def newest(
+        cls, parent: Path, root: Path, disk: Disk, linked: str | None = None
+    ) -> RepairBackup | None:
+        """Return the last repair of a log directory; None if there is none.
+
+        `linked` is the name of a partition's directory that may be a symbolic link, as
+        the user has named it.
+        """
         for directory in sorted(parent.glob(f"{PREFIX}*"), reverse=True):
-            if (kept := cls._read(directory, root, disk)) is not None:
+            if (kept := cls._read(directory, root, disk, linked)) is not None:
                 return kept
         return None
 
     @classmethod
-    def _read(cls, directory: Path, root: Path, disk: Disk) -> RepairBackup | None:
+    def _read(
+        cls, directory: Path, root: Path, disk: Disk, linked: str | None
+    ) -> RepairBackup | None:
         """Return the repair in a directory; None if it is of another log directory."""
         path = directory / MANIFEST
+        if not is_directory(directory):
+            return None
         try:
-            values = json.loads(read_regular(path))
-            if values["log_directory"] != os.path.relpath(root, directory.parent):
-                return None
-            files = [
-                KeptFile(each["path"], _state(each["original"]), _state(each["result"]))
-                for each in values["files"]
-            ]
-            actions = [
-                RepairAction(**{**each, "action": RepairKind(each["action"])})
-                for each in values["actions"]
-            ]
-            marker, state = _state(values["marker"]), str(values["state"])
+            manifest = parse_manifest(read_regular(path))
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             reason = f"manifest of a repair, which cannot be parsed ({error})"
             raise CorruptCheckpointError(reason).located(path) from None
-        return cls(directory, root, disk, files, actions, marker, state)
+        if manifest.log_directory != os.path.relpath(root, directory.parent):
+            return None
+        _, state, marker, files, actions = manifest
+        return cls(directory, root, disk, files, actions, marker, state, linked)
 
     # The steps
 
@@ -215,10 +174,13 @@ class RepairBackup:
     def undo(self) -> None:
         """Restore the originals, and remove the directory of the repair.
 
-        Raises `LogStateError` if a file was changed since.
+        Raises `LogStateError`, before any file is changed, if a file or an original was
+        changed since, or if a directory on the way to one is a symbolic link.
         """
         if self._state in (APPLYING, APPLIED, UNDOING):
+            self._check_directories()
             self._check_unchanged()
+            self._check_originals()
             if self._state == APPLIED:
                 self._keep_marker()
                 self._write_manifest(UNDOING)
@@ -235,7 +197,10 @@ class RepairBackup:
             if each.original is None:
                 self._disk.remove_if_there(target)
             elif FileState.of(target) != each.original:
-                self._replace(target, self._kept(each.path), each.original)
+                kept = self._kept(each.path)
+                owner = kept.lstat()  # not that in the manifest, which may be any
+                attributes = replace(each.original, uid=owner.st_uid, gid=owner.st_gid)
+                self._replace(target, kept, attributes)
         self._sync_directories()
 
     def _keep_marker(self) -> None:
@@ -247,6 +212,23 @@ class RepairBackup:
             self._marker = marker
         elif marker is None:
             self._marker = None
+
+    def _check_directories(self) -> None:
+        """Raise `LogStateError` if a path of the manifest leads through a link."""
+        for each in self._files:
+            *parents, _ = contained_names(each.path, PATH_NAMES)
+            check_directories(self.directory, [ORIGINALS, *parents])
+            if self._linked not in parents:
+                check_directories(self._root, parents)
+
+    def _check_originals(self) -> None:
+        """Raise `LogStateError` if an original is not what was kept."""
+        for each in self._files:
+            kept = self._kept(each.path)
+            if each.original is not None and not each.original.is_content_of(
+                FileState.of(kept)
+            ):
+                raise LogStateError(f"the original has another content: {kept}")
 
     def _check_unchanged(self) -> None:
         """Raise `LogStateError` if a file is neither the original nor the result."""
@@ -284,23 +266,14 @@ class RepairBackup:
 
     def _write_manifest(self, state: str) -> None:
         self._state = state
-        values = {
-            "schema": SCHEMA,
-            "log_directory": os.path.relpath(self._root, self.directory.parent),
-            "state": state,
-            "marker": _values(self._marker),
-            "files": [
-                {
-                    "path": each.path,
-                    "original": _values(each.original),
-                    "result": _values(each.result),
-                }
-                for each in self._files
-            ],
-            "actions": [action.as_dict() for action in self.actions],
-        }
-        text = json.dumps(values, ensure_ascii=False)
-        self._disk.replace(self.directory / MANIFEST, text.encode())
+        manifest = Manifest(
+            os.path.relpath(self._root, self.directory.parent),
+            state,
+            self._marker,
+            self._files,
+            self.actions,
+        )
+        self._disk.replace(self.directory / MANIFEST, format_manifest(manifest))
 
     def _remove_marker(self) -> None:
         if self._disk.remove_if_there(self._root / CLEAN_SHUTDOWN):
@@ -346,7 +319,7 @@ class RepairBackup:
         for path in _depth_first(self.directory):
             if path.name == MANIFEST and path.parent == self.directory:
                 continue
-            if path.is_dir():
+            if is_directory(path):
                 self._disk.remove_directory(path)
             else:
                 self._disk.remove(path)
@@ -372,7 +345,7 @@ def _growth(files: Sequence[KeptFile]) -> int:
 
 def _depth_first(directory: Path) -> Iterator[Path]:
     for path in sorted(directory.iterdir()):
-        if path.is_dir() and not path.is_symlink():
+        if is_directory(path):
             yield from _depth_first(path)
         yield path
 
@@ -383,9 +356,9 @@ def _temporary(target: Path) -> Path:
 
 def _attributes_near(target: Path) -> FileState:
     """Return the owner and permissions of a file next to a new one, and the time."""
-    files = sorted(path for path in target.parent.iterdir() if path.is_file())
+    files = sorted(filter(is_file, target.parent.iterdir()))
     status = (files[0] if files else target.parent).stat()
-    mode = status.st_mode & (0o7777 if files else 0o666)
+    mode = status.st_mode & (PERMISSIONS if files else 0o666)
     return FileState(0, "", time.time_ns(), mode, status.st_uid, status.st_gid)
 
 

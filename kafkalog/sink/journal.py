@@ -22,8 +22,10 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from kafkalog.codecs.checksum import crc32c
 from kafkalog.errors import CorruptJournalError
 from kafkalog.log.ownership import Name
-from kafkalog.sink.staging import CommitIdentity, StagedFile
+from kafkalog.sink.staging import STAGED, CommitIdentity, StagedFile
+from kafkalog.storage.contained_path import contained_names
 from kafkalog.storage.durable_file import DISK, Disk
+from kafkalog.storage.file_names import MAX_OFFSET, PartitionDir
 from kafkalog.storage.location import read_small
 
 JOURNAL: Final = "kafkalog-journal"
@@ -207,12 +209,26 @@ def parse_journal(data: bytes) -> tuple[dict[str, QueryState], OpenCommit | None
 
 
 def _open_commit(members: Mapping[str, Any]) -> OpenCommit:
+    """Return an open commit, all of whose files are in the log directory."""
+    files = tuple(StagedFile(*file) for file in members["files"])
+    for file in files:
+        [name] = contained_names(file.name, 1)
+        if not name.startswith(STAGED):
+            raise ValueError(f"file name {name!r}, expected one that begins {STAGED}")
+        PartitionDir(file.topic, file.partition)
+    begins = {
+        (topic, partition): offset for topic, partition, offset in members["begins"]
+    }
+    for partition, offset in begins.items():
+        PartitionDir(*partition)
+        if not 0 <= offset <= MAX_OFFSET:
+            raise ValueError(f"offset {offset}, expected 0 to {MAX_OFFSET}")
+    for topic, count in members["created"].items():
+        PartitionDir(topic, count - 1)
     return OpenCommit(
         identity=CommitIdentity(*members["identity"]),
-        files=tuple(StagedFile(*file) for file in members["files"]),
-        begins={
-            (topic, partition): offset for topic, partition, offset in members["begins"]
-        },
+        files=files,
+        begins=begins,
         created=members["created"],
         settings=members["settings"],
         producer=members["producer"] and Producer(*members["producer"]),

@@ -35,6 +35,7 @@ from kafkalog.formats.batch_headers import (
 )
 from kafkalog.formats.layout import LOG_OVERHEAD, RECORD_BATCH_OVERHEAD
 from kafkalog.storage.durable_file import DISK, Data, Disk, DurableFile
+from kafkalog.storage.location import is_file
 
 STAGED: Final = "kafkalog-staged-"
 ABANDONED_AFTER_S: Final = 3600
@@ -196,7 +197,7 @@ class StagingWriter:
 def check_staged(directory: Path, staged: StagedFile) -> None:
     """Raise `StagedFileError` if a staged file is missing or has another size."""
     path = directory / staged.name
-    size = path.stat().st_size if path.is_file() else "no file"
+    size = path.stat().st_size if is_file(path) else "no file"
     if size != staged.size_in_bytes:
         raise _staged_error(f"{size}, expected {staged.size_in_bytes} bytes", path)
 
@@ -318,7 +319,7 @@ def _machine() -> str | None:
 def _staged_in(directory: Path) -> Iterator[tuple[Path, str, int, str]]:
     """Yield each staged file, with the hash of its query, its epoch and its driver."""
     for path in directory.iterdir():
-        if match := _NAME.fullmatch(path.name):
+        if (match := _NAME.fullmatch(path.name)) and is_file(path):
             yield path, match[1], int(match[2]), match[3]
 
 

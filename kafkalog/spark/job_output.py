@@ -38,14 +38,24 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from kafkalog.errors import CorruptCheckpointError
+from kafkalog.storage.byte_source import read_regular
+from kafkalog.storage.contained_path import check_directories, contained_names
 from kafkalog.storage.durable_file import DISK
+from kafkalog.storage.location import is_file
 
 FOLDER: Final = "_kafkalog"
 LOCK: Final = "lock"
 NUMBERED: Final = re.compile(r"(pending|manifest)-(\d{5,})\.json")
 STAGING: Final = "staging-"
 
+STAGED_NAMES: Final = 2
+"""The staging directory of a run, and a file in it."""
+
+PLACE_NAMES: Final = 3
+"""The folders of a topic and a date, and a file in them."""
+
 Manifest = dict[str, Any]
+Names = tuple[str, ...]
 
 
 class StagedParquet(NamedTuple):
@@ -120,7 +130,7 @@ class JobOutput:
 
     def _check_size(self, place: Manifest) -> None:
         path = self.folder / place["staged"]
-        size = path.stat().st_size if path.exists() else "no file"
+        size = path.stat().st_size if is_file(path) else "no file"
         if size != place["size_in_bytes"]:
             raise FileNotFoundError(
                 f"expected {place['size_in_bytes']} bytes written by an executor, found"
@@ -131,12 +141,15 @@ class JobOutput:
         """Complete the moves of a committed run; return the manifest's path."""
         pending = self._path("pending", number)
         changed = {self.path}
-        for place in self._read("pending", number)["files"]:
-            staged, target = self.folder / place["staged"], self.path / place["path"]
-            if staged.exists():
+        for staged_names, names in self._moves(pending):
+            staged, target = (
+                self.folder.joinpath(*staged_names),
+                self.path.joinpath(*names),
+            )
+            if is_file(staged):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 staged.replace(target)
-            elif not target.exists():
+            elif not is_file(target):
                 raise CorruptCheckpointError(
                     f"expected {staged} or {target}, found neither"
                 ).located(pending)
@@ -147,6 +160,28 @@ class JobOutput:
         DISK.sync_directory(self.folder)
         return done
 
+    def _moves(self, pending: Path) -> list[tuple[Names, Names]]:
+        """Return the staged file and the place of each move in a journal.
+
+        Raises `CorruptCheckpointError` for a path that leads out of the directory, and
+        `LogStateError` if a directory on the way is a symbolic link.
+        """
+        try:
+            moves = [
+                (
+                    contained_names(place["staged"], STAGED_NAMES),
+                    contained_names(place["path"], PLACE_NAMES),
+                )
+                for place in self._read_at(pending)["files"]
+            ]
+        except (ValueError, LookupError, TypeError) as error:
+            reason = f"invalid journal of a run: {error}"
+            raise CorruptCheckpointError(reason).located(pending) from None
+        for staged, place in moves:
+            check_directories(self.folder, staged[:-1])
+            check_directories(self.path, place[:-1])
+        return moves
+
     def _path(self, kind: str, number: int) -> Path:
         return self.folder / f"{kind}-{number:05d}.json"
 
@@ -155,10 +190,12 @@ class JobOutput:
         return sorted(int(match[2]) for match in matches if match and match[1] == kind)
 
     def _read(self, kind: str, number: int) -> Manifest:
-        path = self._path(kind, number)
+        return self._read_at(self._path(kind, number))
+
+    def _read_at(self, path: Path) -> Manifest:
         try:
-            manifest: Any = json.loads(path.read_bytes())
-        except ValueError as error:
+            manifest: Any = json.loads(read_regular(path))
+        except (ValueError, RecursionError) as error:
             raise CorruptCheckpointError(f"invalid JSON: {error}").located(
                 path
             ) from None
@@ -182,7 +219,9 @@ def locked(path: Path) -> Iterator[JobOutput]:
     """
     output = JobOutput(path)
     output.folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(output.folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+    check_directories(path, [FOLDER])
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+    descriptor = os.open(output.folder / LOCK, flags, 0o666)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

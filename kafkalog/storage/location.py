@@ -7,7 +7,8 @@ local directory these are `os.scandir` and `os.open`.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import stat
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -96,6 +97,38 @@ def entries(directory: Location) -> Sequence[Entry]:
         return list(listing)
 
 
+def is_file(path: Path | Entry) -> bool:
+    """Return whether a path in a log directory counts as a file.
+
+    This is the rule for all that is listed, opened or written: only a regular file
+    counts. A symbolic link counts as missing, wherever it leads, and so do sockets,
+    pipes and devices.
+
+    >>> is_file(Path("/dev/null")), is_file(Path("/dev/fd"))
+    (False, False)
+    """
+    if isinstance(path, Path):
+        return _is_kind(path, stat.S_ISREG)
+    return path.is_file(follow_symlinks=False)
+
+
+def is_directory(path: Path | Entry) -> bool:
+    """Return whether a path in a log directory counts as a directory.
+
+    Links count as missing, as for `is_file`.
+    """
+    if isinstance(path, Path):
+        return _is_kind(path, stat.S_ISDIR)
+    return path.is_dir(follow_symlinks=False)
+
+
+def _is_kind(path: Path, is_kind: Callable[[int], bool]) -> bool:
+    try:
+        return is_kind(path.lstat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
 def regular_files(listed: Iterable[Entry]) -> dict[str, Entry]:
     """Return the regular files of a listed directory by name, without links.
 
@@ -104,7 +137,7 @@ def regular_files(listed: Iterable[Entry]) -> dict[str, Entry]:
     """
     files = {}
     for entry in listed:
-        if entry.is_file(follow_symlinks=False):
+        if is_file(entry):
             try:
                 entry.stat(follow_symlinks=False)
             except FileNotFoundError:

@@ -76,6 +76,31 @@ def test_other_json_with_its_checksum_is_corrupt(body):
         parse_journal(b"1\n%08x\n%b" % (crc32c(body), body))
 
 
+ELSEWHERE = [
+    {"files": [["../kafkalog-staged-x", "orders", 2, 4100, 3, 17]]},
+    {"files": [["/kafkalog-staged-x", "orders", 2, 4100, 3, 17]]},
+    {"files": [["orders-0", "orders", 2, 4100, 3, 17]]},
+    {"files": [["kafkalog-staged-x", "../orders", 2, 4100, 3, 17]]},
+    {"files": [["kafkalog-staged-x", "orders", -2, 4100, 3, 17]]},
+    {"begins": [["../../orders", 2, 41]]},
+    {"begins": [["a/b", 2, 41]]},
+    {"begins": [["orders", -1, 41]]},
+    {"begins": [["orders", 2, -41]]},
+    {"begins": [["orders", 2, None]]},
+    {"created": {"../orders": 3}},
+    {"created": {"orders": 2**40}},
+]
+
+
+@pytest.mark.parametrize("members", ELSEWHERE, ids=repr)
+def test_a_name_that_leads_out_of_the_log_directory_is_corrupt(members):
+    content = json.loads(format_journal({}, COMMIT).split(b"\n", 2)[2])
+    content["open"] |= members
+    body = json.dumps(content).encode()
+    with pytest.raises(CorruptJournalError, match="expected the JSON of a journal"):
+        parse_journal(b"1\n%08x\n%b" % (crc32c(body), body))
+
+
 def test_a_corrupt_journal_is_an_error_with_its_path(tmp_path):
     (tmp_path / JOURNAL).write_bytes(b"2\n")
     with pytest.raises(CorruptJournalError, match=f"{JOURNAL} at byte 0") as raised:

@@ -12,7 +12,7 @@ from itertools import count
 
 import pytest
 
-from kafkalog.errors import CorruptCheckpointError
+from kafkalog.errors import CorruptCheckpointError, LogStateError
 from kafkalog.spark.job_output import FOLDER, StagedParquet, locked
 from tests.spark.lakes import files_of, manifest
 
@@ -218,3 +218,61 @@ def test_runs_beyond_five_digits_are_in_order(tmp_path):
         path = folder / f"manifest-{number}.json"
         path.write_text(json.dumps(last | {"run": number}))
     assert add_run(tmp_path) == 100_001
+
+
+def write_pending(out, place):
+    folder = out / FOLDER
+    (folder / "staging-00001-x").mkdir(parents=True)
+    (folder / "staging-00001-x" / "0.staged").write_bytes(b"of an attacker")
+    content = {"version": 1, "run": 1, "files": [place]}
+    (folder / "pending-00001.json").write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        {"staged": "staging-00001-x/0.staged", "path": "../victim"},
+        {"staged": "staging-00001-x/0.staged", "path": "a/../../victim"},
+        {"staged": "../../victim", "path": "topic=a/x.parquet"},
+        {"staged": "staging-00001-x/0.staged", "path": 3},
+        {"staged": "staging-00001-x/0.staged"},
+        3,
+    ],
+    ids=repr,
+)
+def test_a_journal_that_names_other_files_is_corrupt(tmp_path, place):
+    out, victim = tmp_path / "out", tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    write_pending(out, place)
+    with (
+        locked(out) as output,
+        pytest.raises(CorruptCheckpointError, match="invalid journal of a run"),
+    ):
+        output.recover()
+    assert victim.read_bytes() == b"precious"
+    assert files_of(out) == []
+
+
+def test_no_file_is_moved_through_a_link(tmp_path):
+    out, victim = tmp_path / "out", tmp_path / "victim"
+    victim.mkdir()
+    write_pending(out, {"staged": "staging-00001-x/0.staged", "path": "a/b/x.parquet"})
+    (out / "a").symlink_to(victim)
+    with locked(out) as output, pytest.raises(LogStateError, match="symbolic link"):
+        output.recover()
+    assert list(victim.iterdir()) == []
+
+
+def test_the_lock_is_not_taken_through_a_link(tmp_path):
+    out, victim = tmp_path / "out", tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    (out / FOLDER).mkdir(parents=True)
+    (out / FOLDER / "lock").symlink_to(victim)
+    with pytest.raises(OSError, match="symbolic links"), locked(out):
+        pass
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / FOLDER).symlink_to(out)
+    with pytest.raises(LogStateError, match="symbolic link"), locked(other):
+        pass
+    assert victim.read_bytes() == b"precious"
