@@ -219,9 +219,10 @@ def _kept_from_compaction(
         for segment, after in with_following(segments)
         if after is not None and after.base_offset > first_dirty
     ]
-    stable = min(
-        find_stable(facts.directory, offsets.log_end_offset), offsets.high_watermark
+    stable = find_stable(
+        facts.directory, offsets.log_start_offset, offsets.log_end_offset
     )
+    stable = min(stable, offsets.high_watermark)
     limits = find_limits(dirty, segments[-1].base_offset, stable, facts.config, now_ms)
     for limit, offset in limits:
         if end <= offset:

@@ -30,6 +30,7 @@ from kafkalog.errors import (
 from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.checkpoint import EpochEntry, parse_epochs
 from kafkalog.formats.layout import MAX_BATCH_BYTES
+from kafkalog.formats.producer_snapshot import ENTRY
 from kafkalog.formats.timestamps import Times, all_as_ms
 from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.log.log_segments import (
@@ -307,8 +308,11 @@ class Log:
 
     @property
     def last_stable_offset(self) -> int:
-        """The first offset of the first undecided transaction, else the log end."""
-        return find_stable(self.path, self.log_end_offset)
+        """The first offset of the first undecided transaction, else the log end.
+
+        It is not below the log start offset, even if the transaction began there.
+        """
+        return find_stable(self.path, self.log_start_offset, self.log_end_offset)
 
     @property
     def leader_epochs(self) -> list[EpochEntry]:
@@ -590,7 +594,10 @@ def _within(rows: BatchHeaders, max_bytes: int) -> BatchHeaders:
 
 def producer_states_at(path: Location, end: int) -> npt.NDArray[np.void]:
     """Return the state of each producer at the log's end, as `Log` does."""
-    entries, offset = newest_snapshot(path, end)
+    segments = list_segments(path)
+    first = segments[0].base_offset if segments else 0
+    none = np.empty(0, ENTRY), first
+    entries, offset = newest_snapshot(path, end, first) or none
     producers = from_entries(entries)
     for step in entry_steps(path, offset):
         apply(producers, step)
@@ -643,19 +650,22 @@ def find_end(
 
 def find_stable(
     directory: Location,
+    log_start: int,
     end: int,
     *,
     start: int | None = None,
     policy: ReadPolicy = STRICT,
 ) -> int:
-    """Return the last stable offset of a log that ends at `end`.
+    """Return the last stable offset of a log from `log_start` to `end`.
 
-    The newest producer snapshot lists the transactions open at its offset. The log is
-    read from there. With `start`, the snapshot is that of a reading from this offset:
+    It is not below `log_start`, though a transaction may have begun there. The newest
+    producer snapshot lists the transactions open at its offset. The log is read from
+    there. With `start`, the snapshot is that of a reading from this offset:
     where damage is skipped, another one may have other open transactions.
     """
     first = end if start is None else min(start, end)
-    return min(replay_partition(directory, first, end, policy).last_stable_offset, end)
+    stable = replay_partition(directory, first, end, policy).last_stable_offset
+    return min(max(stable, log_start), end)
 
 
 def find_offset_for_time(

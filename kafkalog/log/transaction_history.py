@@ -21,7 +21,7 @@ import numpy.typing as npt
 from kafkalog.log.log import entry_steps, producer_states_at
 from kafkalog.log.log_segments import list_segments
 from kafkalog.log.producers.newest_snapshot import newest_snapshot
-from kafkalog.log.transactions import NO_DATA, open_at
+from kafkalog.log.transactions import NO_DATA, TransactionReplay, replay_with
 from kafkalog.storage.location import Location
 
 UNKNOWN: Final = NO_DATA
@@ -39,9 +39,9 @@ def ended_transactions(
     if not segments:
         return
     base = segments[0].base_offset
-    entries, known_from = newest_snapshot(directory, base)
-    is_known = known_from == base
-    replay, _ = open_at(entries if is_known else entries[:0], base)
+    snapshot = newest_snapshot(directory, base, base)
+    replay = TransactionReplay() if snapshot is None else replay_with(snapshot[0])
+    is_known = snapshot is not None or not base
     seen = np.empty(0, np.int64)
     for step in entry_steps(directory, base):
         ended = replay.feed(step)

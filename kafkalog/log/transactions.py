@@ -3,7 +3,8 @@
 Both are computed from the log itself: from the headers of transactional batches, and
 from the markers. A missing or corrupt transaction index has no effect. A producer
 snapshot, which has a checksum, lists the transactions open at its offset, so the log
-need not be read from its start.
+need not be read from its start. It also lists those whose first records have been
+deleted with their segments, which the log itself does not show.
 
 A transaction consists of the batches of one producer between two of its markers.
 
@@ -26,7 +27,7 @@ from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.formats.layout import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from kafkalog.log.log_segments import from_offset, list_segments, read_on
 from kafkalog.log.markers import control_records
-from kafkalog.log.producers.newest_snapshot import newest_snapshot
+from kafkalog.log.producers.newest_snapshot import snapshot_of_open
 from kafkalog.segment.entry_order import Limits
 from kafkalog.segment.file_records import FileRecords, Step
 from kafkalog.storage.byte_source import ByteSource
@@ -237,24 +238,25 @@ def replay_partition(
 ) -> Transactions:
     """Return the transactions needed to read ``[start_offset, end_offset)``.
 
-    The replay begins at the newest valid snapshot at or below `start_offset`.
+    The replay begins at the newest valid snapshot at or below `start_offset`, else at
+    the first segment. A transaction may have begun below it: the last stable offset is
+    then below the log's start, where a consumer receives nothing.
     """
-    begun, base = open_at(*newest_snapshot(directory, start_offset))
-    segments = from_offset(list_segments(directory), base)
-    with closing(read_on(directory, segments)) as opened:
+    segments = list_segments(directory)
+    first = segments[0].base_offset if segments else 0
+    entries, base = snapshot_of_open(directory, max(start_offset, first), first)
+    with closing(read_on(directory, from_offset(segments, base))) as opened:
         return replay(
             ((source, segment.limits) for segment, source in opened),
             policy,
-            begun=begun,
+            begun=replay_with(entries),
             from_offset=base,
             end_offset=end_offset,
         )
 
 
-def open_at(
-    entries: npt.NDArray[np.void], offset: int
-) -> tuple[TransactionReplay, int]:
-    """Return a replay with the open transactions of a snapshot, and its offset."""
+def replay_with(entries: npt.NDArray[np.void]) -> TransactionReplay:
+    """Return a replay in which the transactions of a snapshot's entries are open."""
     entries = entries[entries["current_txn_first_offset"] >= 0]
     begun = np.empty(len(entries), EVENT)
     begun["producer_id"] = entries["producer_id"]
@@ -262,4 +264,4 @@ def open_at(
     begun["base_offset"] = entries["current_txn_first_offset"]
     begun["max_timestamp"] = entries["timestamp"]
     begun["marker"] = NO_MARKER
-    return TransactionReplay(begun), offset
+    return TransactionReplay(begun)

@@ -155,6 +155,7 @@ def _partition(path: Location) -> Facts:
     key = ("", -1) if name is None else (name.topic, name.partition)
     start = read_offsets_or_none(parent, LOG_STARTS).get(key, 0)
     end = max(start, end)
+    start = max(start, rows[0]["base_offset"] if rows else 0)
     metadata = _small(path / PARTITION_METADATA)
     return {
         "kind": "partition",
@@ -163,9 +164,9 @@ def _partition(path: Location) -> Facts:
         "partition": name and name.partition,
         "state": name and name.state,
         "topic_id": metadata.get("topic_id"),
-        "log_start_offset": max(start, rows[0]["base_offset"] if rows else 0),
+        "log_start_offset": start,
         "log_end_offset": end,
-        "last_stable_offset": _stable(path, end),
+        "last_stable_offset": _stable(path, start, end),
         **{
             member: read_offsets_or_none(parent, checkpoint).get(key)
             for member, checkpoint in OF_PARTITIONS.items()
@@ -188,10 +189,10 @@ def _lone_snapshots(files: dict[str, int], rows: list[Facts]) -> list[str]:
     )
 
 
-def _stable(path: Location, end: int) -> int | None:
+def _stable(path: Location, start: int, end: int) -> int | None:
     """Return the last stable offset; None if it is unknown because of damage."""
     with suppress(LocatedError):
-        return find_stable(path, end)
+        return find_stable(path, start, end)
     return None
 
 

@@ -27,7 +27,9 @@ def latest_offset(
 ) -> int:
     """Return the log end offset, or the last stable offset under read_committed."""
     end = _log_end(directory, source)
-    return find_stable(directory, end) if read_committed else end
+    if not read_committed:
+        return end
+    return find_stable(directory, earliest_offset(directory, source), end)
 
 
 def end_of_reading(
@@ -37,9 +39,10 @@ def end_of_reading(
     end = _log_end(directory, source)
     if policy.isolation == "read_uncommitted":
         return end
+    first = min(earliest_offset(directory, source), start)
     if not policy.skips:
-        return find_stable(directory, end)
-    return find_stable(directory, end, start=start, policy=policy)
+        return find_stable(directory, first, end)
+    return find_stable(directory, first, end, start=start, policy=policy)
 
 
 def _log_end(directory: Location, source: PartitionSource) -> int:

@@ -5,12 +5,21 @@ from __future__ import annotations
 import random
 import shutil
 
+import numpy as np
 import pytest
 
 import kafkalog
+from kafkalog import BrokerConfig
+from kafkalog.formats.producer_snapshot import ENTRY, format_snapshot
+from kafkalog.query.description import describe
 from kafkalog.query.scan_columns import COLUMNS
+from kafkalog.query.tailing import last_records
+from kafkalog.spark.log_partitions import LogPartitions
 from tests import golden_data
+from tests.cli.shell import call
+from tests.log.writing import SMALL, batch, load
 from tests.query import kafka_rows
+from tests.query.batches import build
 
 OFFSET, CONTROL = COLUMNS.index("offset"), COLUMNS.index("is_control")
 SEGMENT, POSITION = COLUMNS.index("segment"), COLUMNS.index("position")
@@ -209,3 +218,87 @@ def test_the_name_of_a_single_file_is_no_bound():
     within = [row for row in visible if row[OFFSET] < 5 and not row[CONTROL]]
     assert kafka_rows.from_chunks(scan.chunks()) == within
     assert within
+
+
+def kept(snapshots, base):
+    """Keep every snapshot: the log was not loaded since its segments were deleted."""
+    assert base in snapshots
+
+
+def above_the_start(snapshots, base):
+    """Remove what a broker removes when it loads the log."""
+    for offset, path in snapshots.items():
+        if offset <= base:
+            path.unlink()
+
+
+def the_last_alone(snapshots, _base):
+    for path in [*snapshots.values()][:-1]:
+        path.unlink()
+
+
+def the_first_corrupt(snapshots, base):
+    for offset, path in snapshots.items():
+        if offset <= base:
+            path.write_bytes(path.read_bytes()[:-1] + b"\xff")
+
+
+@pytest.fixture(params=[kept, above_the_start, the_last_alone, the_first_corrupt])
+def log_after_retention(request, tmp_path):
+    """A log whose open transaction began in a segment that retention has deleted."""
+    open_since = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
+    trusting = BrokerConfig(transaction_partition_verification_enable=False)
+    config = SMALL.with_changes({"retention.bytes": 1500})
+    with load(tmp_path, config, broker=trusting) as log:
+        log.append(batch(2, **open_since, base_sequence=0))
+        for _ in range(12):
+            log.append(batch(5))
+        log.update_high_watermark(log.log_end_offset)
+        assert log.delete_old_segments() > 0
+        assert log.last_stable_offset == log.log_start_offset > 2
+    for path in tmp_path.glob("t-0/*.deleted"):
+        path.unlink()
+    snapshots = {
+        int(path.stem): path for path in sorted(tmp_path.glob("t-0/*.snapshot"))
+    }
+    request.param(snapshots, min(int(path.stem) for path in tmp_path.glob("t-0/*.log")))
+    return tmp_path / "t-0"
+
+
+def test_a_transaction_that_began_below_the_log_start_is_open(log_after_retention):
+    directory = log_after_retention
+    with kafkalog.open(directory) as log:
+        start, end = log.log_start_offset, log.log_end_offset
+        assert 2 < start < end == log.log_end_offset
+        assert log.last_stable_offset == start
+        assert log.read(start, isolation="read_committed").data == b""
+    assert kafkalog.scan(directory).count() == end - start
+    for first in (None, 0, start, start + 1, end - 1):
+        assert committed(directory, start_offset=first).count() == 0
+    assert committed(directory).to_arrow().num_rows == 0
+    as_scan = {"isolation": "read_committed"}
+    parts = kafkalog.splits(directory, target_bytes=400, **as_scan)
+    assert [part.scan().count() for part in parts] == [0] * len(parts)
+    assert kafkalog.dataset(directory, **as_scan).to_table().num_rows == 0
+    assert last_records(committed(directory), 3).count() == 0
+    partitions = LogPartitions([directory], read_committed=True)
+    assert partitions.latest_offsets([("t", 0)]) == {("t", 0): start}
+    assert describe(directory)["last_stable_offset"] == start
+    for command in ("cat", "tail"):
+        ran = call(command, directory, "--isolation", "read_committed")
+        assert (ran.exit_code, ran.stdout) == (0, "")
+
+
+def test_a_snapshot_below_the_first_segment_is_ignored(tmp_path):
+    entry = np.zeros(1, ENTRY)
+    entry["producer_id"], entry["current_txn_first_offset"] = 7, 2
+    directory = tmp_path / "t-0"
+    directory.mkdir()
+    (directory / f"{20:020d}.log").write_bytes(build(2, "none", 20))
+    (directory / f"{10:020d}.snapshot").write_bytes(format_snapshot(entry))
+    assert committed(directory).count() == 3
+    with kafkalog.open(directory) as log:
+        assert (log.last_stable_offset, len(log.producer_states())) == (23, 1)
+        assert log.producer_states()["last_offset"].tolist() == [22]
+    (directory / f"{20:020d}.snapshot").write_bytes(format_snapshot(entry))
+    assert committed(directory).count() == 0
