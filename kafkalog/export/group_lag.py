@@ -33,6 +33,15 @@ from kafkalog.export.internal_tables import (
     sorted_table,
 )
 from kafkalog.export.optional_packages import require
+from kafkalog.export.share_offsets import (
+    SHARE_STATE,
+    SHARE_TOPICS,
+    SharePlace,
+    ShareState,
+    name_topics,
+    share_states,
+    share_topics,
+)
 from kafkalog.formats.timestamps import Time, as_ms
 from kafkalog.log.log import NOT_FOUND, find_offset_for_time
 from kafkalog.messages.internal_records import decode_internal
@@ -55,16 +64,22 @@ else:
 LAG: Final = pa.schema(
     [
         *GROUPS,
+        pa.field("is_share_group", pa.bool_()),
+        pa.field("is_beyond_log_end", pa.bool_()),
         pa.field("log_start_offset", pa.int64()),
         pa.field("log_end_offset", pa.int64()),
         pa.field("lag", pa.int64()),
     ]
 )
+MARKED_GROUPS: Final = LAG.names[: -len(("log_start_offset", "log_end_offset", "lag"))]
 UNKNOWN_COMMIT: Final = (None,) * (len(GROUPS) - len(GROUP_ORDER))
 
 Problems = list[ScanProblem]
 Place = tuple[str, int]
 """A topic and the number of a partition."""
+
+Commit = tuple[Row, ShareState | None]
+"""A row of `GROUPS`; that of a share group, and its state."""
 
 
 class LogOffsetsAt(NamedTuple):
@@ -86,7 +101,8 @@ def groups(
 ) -> pa.Table:
     """Return the committed offsets of consumer groups, now or at a past time.
 
-    Without `at`, this is the table of `consumer_groups`.
+    A share group has no committed offsets. Its rows have its start offsets: records
+    below are done.
 
     Parameters
     ----------
@@ -105,7 +121,10 @@ def groups(
     pyarrow.Table
         A row for each group, topic and partition, with the columns of
         `consumer_groups`. If compaction removed what the group may have committed by
-        then, all columns after these three are null: it had an offset or none.
+        then, all of them after these three are null: it had an offset or none.
+        ``is_share_group`` marks share groups, and ``is_beyond_log_end`` offsets above
+        the log end: a consumer that continues there is out of range, or skips
+        records. It is null if no directory has the partition.
 
     Raises
     ------
@@ -123,7 +142,7 @@ def groups(
     >>> noon = datetime(2026, 11, 21, 12, tzinfo=UTC)
     >>> logs = "tests/golden/k431-clean/logs"
     >>> kafkalog.groups(logs).num_rows, kafkalog.groups(logs, at=noon).num_rows
-    (4, 0)
+    (5, 0)
     """
     found = scan(source, filesystem=filesystem, storage_options=storage_options)
     return readable_groups(found, at)[0]
@@ -132,10 +151,13 @@ def groups(
 def readable_groups(found: Scan, at: Time | None) -> tuple[pa.Table, Problems]:
     """Return the table of `groups`, and the damage that the scan skips.
 
-    A commit that is lost with a batch leaves the one before it.
+    A commit that is lost with a batch leaves the one before it. Damage in the logs of
+    the groups' topics is not among the problems.
     """
     commits, problems = _readable_commits(found, at)
-    return sorted_table(commits, GROUPS, *GROUP_ORDER), problems
+    logs = replace(found, policy=replace(found.policy, on_corruption="skip"))
+    table = _lag_table(logs, commits, at, Problems())
+    return table.select(MARKED_GROUPS), problems
 
 
 def lag(
@@ -165,7 +187,8 @@ def lag(
         and ``lag``, the difference of ``log_end_offset`` and ``offset``. They are null
         if no directory has the partition, or if retention or compaction removed the
         records that they depend on. The lag is negative if the group had committed an
-        offset that this log does not have.
+        offset that this log does not have. That of a share group does not count the
+        records above its start offset that are done.
 
     Raises
     ------
@@ -194,30 +217,53 @@ def readable_lag(found: Scan, at: Time | None) -> tuple[pa.Table, Problems]:
     corrupt log are null.
     """
     commits, problems = _readable_commits(found, at)
-    places = {(topic, number) for _, topic, number, *_ in commits}
+    return _lag_table(found, commits, at, problems), problems
+
+
+def _lag_table(
+    found: Scan, commits: list[Commit], at: Time | None, problems: Problems
+) -> pa.Table:
+    places = {(topic, number) for (_, topic, number, *_), _ in commits}
     ends = _offsets_of(found, places, at, problems)
-    rows = (_with_lag(commit, ends[commit[1], commit[2]]) for commit in commits)
-    return sorted_table(rows, LAG, *GROUP_ORDER), problems
+    rows = (_with_lag(commit, ends[commit[0][1], commit[0][2]]) for commit in commits)
+    return sorted_table(rows, LAG, *GROUP_ORDER)
 
 
-def _with_lag(commit: Row, log: LogOffsetsAt) -> Row:
-    offset = commit[len(GROUP_ORDER)]
-    known = offset is not None and log.end is not None
-    return (*commit, *log, log.end - offset if known else None)
+def _with_lag(commit: Commit, log: LogOffsetsAt) -> Row:
+    row, share = commit
+    offset, is_share = row[len(GROUP_ORDER)], share is not None
+    if offset is None or log.end is None:
+        return (*row, is_share, None, *log, None)
+    left = log.end - offset
+    if share is not None:
+        lag = None if share.completed is None else left - share.completed
+    else:
+        lag = left
+    return (*row, is_share, left < 0, *log, lag)
 
 
-def _readable_commits(found: Scan, at: Time | None) -> tuple[list[Row], Problems]:
-    """Return the rows of `GROUPS`, and what the scan skips."""
+def _readable_commits(found: Scan, at: Time | None) -> tuple[list[Commit], Problems]:
+    """Return the rows of `GROUPS` and those of share groups, and what is skipped."""
     replicas = defaultdict(list)
     for part in partitions_of(found, CONSUMER_OFFSETS):
         [(source, bounds)] = part.sources
         replicas[source.partition].append((source, bounds))
-    rows, problems = list[Row](), Problems()
+    commits, problems = list[Commit](), Problems()
+    names: dict[SharePlace, str] = {}
     for sources in replicas.values():
         with _skipping(found, problems):
             of_partition = replace(found, sources=tuple(sources))
-            rows += _commits(of_partition, at, problems)
-    return rows, problems
+            rows, of_groups = _commits(of_partition, at, problems)
+            commits += [(row, None) for row in rows]
+            names |= of_groups
+    states = dict[SharePlace, ShareState]()
+    with _skipping(found, problems):
+        then = found if at is None else _up_to(found, SHARE_STATE, as_ms(at))
+        states = share_states(then, problems)
+    for place, state in name_topics(states, names).items():
+        of_group = state.start_offset, state.leader_epoch, None, state.timestamp, None
+        commits.append(((*place, *of_group), state))
+    return commits, problems
 
 
 @contextmanager
@@ -231,23 +277,31 @@ def _skipping(found: Scan, problems: Problems) -> Iterator[None]:
         problems.append(ScanProblem.of(error, None, None))
 
 
-def _commits(found: Scan, at: Time | None, problems: Problems) -> list[Row]:
-    """Return the rows of `GROUPS` of a partition, and append what is skipped."""
-    then = found if at is None else _up_to(found, as_ms(at))
-    newest = newest_records(then, CONSUMER_OFFSETS, OFFSET_COMMIT)
-    rows = list(committed_rows(newest))
-    for of_partition in newest:
-        problems += of_partition.problems
-        if at is not None:
-            rows += _removed_commits(of_partition)
-    return rows
+def _commits(
+    found: Scan, at: Time | None, problems: Problems
+) -> tuple[list[Row], dict[SharePlace, str]]:
+    """Return the rows of `GROUPS` of a partition, and the topics of its share groups.
+
+    What is skipped is appended to the problems.
+    """
+    then = found if at is None else _up_to(found, CONSUMER_OFFSETS, as_ms(at))
+    types = (*OFFSET_COMMIT, *SHARE_TOPICS)
+    [newest] = newest_records(then, CONSUMER_OFFSETS, types)
+    commits = newest.of_types(OFFSET_COMMIT)
+    rows = list(committed_rows([commits]))
+    if at is not None:
+        rows += _removed_commits(commits)
+    names = share_topics(newest.of_types(SHARE_TOPICS))
+    problems += newest.problems
+    return rows, names
 
 
-def _up_to(found: Scan, at_ms: int) -> Scan:
-    """Return a scan of ``__consumer_offsets`` as it was at a time."""
+def _up_to(found: Scan, topic: str, at_ms: int) -> Scan:
+    """Return a scan of an internal topic as it was at a time."""
     sources = []
-    for part in partitions_of(found, CONSUMER_OFFSETS):
-        [(source, bounds)] = part.sources
+    for source, bounds in found.sources:
+        if source.topic != topic:
+            continue
         if source.directory is None:
             raise NotALogDirectoryError(
                 f"expected the directory of a partition, found {source}"

@@ -15,11 +15,15 @@ Source: ``CoordinatorLoaderImpl.java``, ``OffsetMetadataManager.java``.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from kafkalog.errors import LocatedError, NotALogDirectoryError
+from kafkalog.errors import (
+    CorruptMessageError,
+    LocatedError,
+    NotALogDirectoryError,
+    UnsupportedFormatError,
+)
 from kafkalog.formats.control_keys import ControlRecordType, parse_control_key
 from kafkalog.messages.internal_records import decode_internal, record_type
 from kafkalog.messages.schema import Message
@@ -89,30 +93,39 @@ class NewestRecords:
         prefixes = {number.to_bytes(TYPE_BYTES, "big") for number in types}
         for offset, key, value, producer_id, is_transactional, is_control in rows:
             self.end = offset + 1
-            if is_control:
-                with self.reading(offset):
+            try:
+                if is_control:
                     self._end_transaction(producer_id, key)
-            elif key is None or len(key) < TYPE_BYTES:
-                with self.reading(offset):
-                    record_type(key)  # raises: a key without a type is damage
-            elif key[:TYPE_BYTES] not in prefixes:
-                continue
-            elif is_transactional:
-                pending = self.pending.setdefault(producer_id, {})
-                pending[key[TYPE_BYTES:]] = (offset, key, value)
-            else:
-                committed[key[TYPE_BYTES:]] = (offset, key, value)
+                elif key is None or key[:TYPE_BYTES] not in prefixes:
+                    record_type(key)  # a key without a type is damage
+                elif is_transactional:
+                    pending = self.pending.setdefault(producer_id, {})
+                    pending[key[TYPE_BYTES:]] = (offset, key, value)
+                else:
+                    committed[key[TYPE_BYTES:]] = (offset, key, value)
+            except LocatedError as error:
+                self.skip(error, offset)
 
-    @contextmanager
-    def reading(self, offset: int) -> Iterator[None]:
-        """Locate an error of the record at `offset`; skip it, if the scan skips."""
-        try:
-            yield
-        except LocatedError as error:
-            located = locate_record(error, self.scan, offset)
-            if not self.scan.policy.skips:
-                raise located from None
-            self.problems.append(ScanProblem.of(located, offset, offset))
+    def of_types(self, types: Collection[int]) -> NewestRecords:
+        """Return the records of some of the types that were read."""
+        prefixes = {number.to_bytes(TYPE_BYTES, "big") for number in types}
+
+        def chosen(records: dict[bytes, NewestRecord]) -> dict[bytes, NewestRecord]:
+            return {
+                place: record
+                for place, record in records.items()
+                if record[1][:TYPE_BYTES] in prefixes
+            }
+
+        pending = {owner: chosen(records) for owner, records in self.pending.items()}
+        return replace(self, committed=chosen(self.committed), pending=pending)
+
+    def skip(self, error: LocatedError, offset: int) -> None:
+        """Raise the error of the record at `offset`, or list it if the scan skips."""
+        located = locate_record(error, self.scan, offset)
+        if not self.scan.policy.skips:
+            raise located from None
+        self.problems.append(ScanProblem.of(located, offset, offset))
 
     def _end_transaction(self, producer_id: int, key: bytes | None) -> None:
         """Apply a transaction marker; ignore control records of other types."""
@@ -164,10 +177,10 @@ def current_messages(
         for offset, key, value in newest.committed.values():
             if value is None:
                 continue
-            record = None
-            with newest.reading(offset):
+            try:
                 record = decode_internal(topic, key, value)
-            if record is None:
+            except (CorruptMessageError, UnsupportedFormatError) as error:
+                newest.skip(error, offset)
                 continue
             assert record.key is not None  # it is a coordinator's
             assert record.value is not None  # it is no tombstone

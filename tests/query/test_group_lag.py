@@ -2,15 +2,18 @@
 
 import json
 import shutil
+import struct
 from datetime import UTC, datetime
 from itertools import accumulate
 
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kafkalog
 from kafkalog.errors import NotALogDirectoryError
+from kafkalog.messages.schema_tables import schemas_of
 from tests import golden_data
 from tests.cli.shell import call
 from tests.query import coordinator_reference
@@ -75,7 +78,8 @@ def test_groups_and_lag_at_any_time_are_those_counted_from_the_records(name):
     assert len(times) > 4
     for at_ms in times:
         expected = commits_at(name, at_ms)
-        table = kafkalog.lag(logs, at=at_ms).to_pylist()
+        every = kafkalog.lag(logs, at=at_ms).to_pylist()
+        table = [row for row in every if not row["is_share_group"]]
         assert [
             (row["group"], row["topic"], row["partition"]) for row in table
         ] == sorted(expected)
@@ -85,9 +89,10 @@ def test_groups_and_lag_at_any_time_are_those_counted_from_the_records(name):
             assert row["log_end_offset"] == end_at(name, directory, at_ms)
             assert row["lag"] == row["log_end_offset"] - row["offset"]
             assert row["log_start_offset"] == 0
+            assert row["is_beyond_log_end"] == (row["lag"] < 0)
         groups = kafkalog.groups(logs, at=at_ms)
-        assert [row["offset"] for row in groups.to_pylist()] == [
-            row["offset"] for row in table
+        assert groups.to_pylist() == [
+            {name: row[name] for name in groups.column_names} for row in every
         ]
 
 
@@ -95,8 +100,10 @@ def test_groups_and_lag_at_any_time_are_those_counted_from_the_records(name):
 def test_groups_without_a_time_are_the_committed_offsets(name):
     logs = golden_data.logs(name)
     table = kafkalog.groups(logs)
-    assert table.equals(kafkalog.consumer_groups(logs))
-    assert table.num_rows
+    committed = kafkalog.consumer_groups(logs)
+    consumers = table.filter(pc.invert(table["is_share_group"]))
+    assert consumers.select(committed.column_names).equals(committed)
+    assert committed.num_rows
     latest = datetime(2100, 1, 1, tzinfo=UTC)
     assert kafkalog.groups(logs, at=latest).equals(table)
     assert kafkalog.lag(logs, at=latest).equals(kafkalog.lag(logs))
@@ -183,8 +190,82 @@ def test_a_group_of_which_only_later_commits_are_left_is_listed_as_unknown(tmp_p
     [unknown, _] = kafkalog.lag(tmp_path, at=1).to_pylist()
     assert unknown == dict.fromkeys(known) | {
         "group": "g", "topic": "t", "partition": 0,
-        "log_start_offset": 0, "log_end_offset": 1,
+        "log_start_offset": 0, "log_end_offset": 1, "is_share_group": False,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ["groups", "lag"])
+def test_offsets_beyond_the_log_end_are_marked(command, tmp_path):
+    write_steps(
+        tmp_path / "__consumer_offsets-0",
+        [(("g", topic), None, False, 1) for topic in ("a", "b", "c", "elsewhere")],
+    )
+    write_log(tmp_path / "a-0", {0: 0})
+    write_log(tmp_path / "b-0", {0: 0})
+    write_log(tmp_path / "c-0", {0: 0})
+    rows = map(json.loads, call(command, tmp_path).stdout.splitlines())
+    assert {row["topic"]: row["is_beyond_log_end"] for row in rows} == {
+        "a": False,
+        "b": False,
+        "c": True,
+        "elsewhere": None,
+    }
+
+
+def share_key(topic_id, kind):
+    group = struct.pack(">h", 1) + b"s"
+    return struct.pack(">h", kind) + group + topic_id + struct.pack(">i", 0)
+
+
+def share_record(topic_id, start, completed, kind):
+    schemas = schemas_of("__share_group_state")
+    fields = {"startOffset": start, "snapshotEpoch": 0, "leaderEpoch": 3}
+    fields |= {"stateEpoch": 0} if kind == 0 else {}
+    schema = schemas["coordinator-value", kind]
+    value = {**fields, "deliveryCompleteCount": completed, "stateBatches": []}
+    value |= {"createTimestamp": 0, "writeTimestamp": 0} if kind == 0 else {}
+    return share_key(topic_id, kind), b"\0\0" + schema.encode(value, 0)
+
+
+def test_the_offset_of_a_share_group_is_that_of_its_snapshot_and_updates(tmp_path):
+    first, second, third = (bytes(15) + bytes([n]) for n in (1, 2, 3))
+    write_commits(
+        tmp_path / "__share_group_state-0",
+        [
+            share_record(first, 1, 0, kind=0),
+            share_record(first, 2, 1, kind=1),
+            share_record(first, -1, 0, kind=1),  # the start offset does not change
+            share_record(second, 5, 0, kind=0),
+            (share_key(second, 0), None),
+            share_record(third, -1, -1, kind=0),
+        ],
+    )
+    write_commits(tmp_path / "__consumer_offsets-0", COMMITS)
+    rows = kafkalog.lag(tmp_path).to_pylist()
+    shares = [row for row in rows if row["is_share_group"]]
+    assert [(row["topic"], row["offset"]) for row in shares] == [
+        ("AAAAAAAAAAAAAAAAAAAAAQ", 2),
+        ("AAAAAAAAAAAAAAAAAAAAAw", None),
+    ]
+    assert shares[0]["leader_epoch"] == 3
+    early = kafkalog.groups(tmp_path, at=0).to_pylist()
+    assert [row["offset"] for row in early if row["is_share_group"]] == [1]
+
+
+def test_a_share_group_is_marked_and_its_lag_is_without_what_is_done():
+    [row] = [r for r in kafkalog.lag(CLEAN).to_pylist() if r["is_share_group"]]
+    start, end, done = row["offset"], row["log_end_offset"], 23
+    states = kafkalog.internal(CLEAN, "__share_group_state").to_pylist()
+    assert json.loads(states[-1]["value"])["deliveryCompleteCount"] == done
+    assert (row["group"], row["topic"]) == ("readers-share", "orders.none")
+    assert (start, end, row["lag"]) == (0, 212, 212 - done)
+
+
+def test_a_share_group_whose_state_is_elsewhere_has_no_offset(tmp_path):
+    shutil.copytree(CLEAN / "__consumer_offsets-1", tmp_path / "__consumer_offsets-1")
+    [row] = [r for r in kafkalog.groups(tmp_path).to_pylist() if r["is_share_group"]]
+    assert (row["group"], row["topic"]) == ("readers-share", "orders.none")
+    assert row["offset"] is None
 
 
 def write_log(directory, times, base=0):

@@ -26,11 +26,16 @@ COMMIT: Final = (
     TableField("partition", "partition", right=True),
     TableField("offset", "offset", right=True),
 )
+MARKS: Final = (
+    TableField("is_share_group", "share group"),
+    TableField("is_beyond_log_end", "beyond end"),
+)
 COMMITTED: Final = TableField("commit_timestamp", "committed, UTC", terminal.in_seconds)
 FIELDS: Final = (
     *COMMIT,
     TableField("leader_epoch", "leader epoch", right=True),
     COMMITTED,
+    *MARKS,
     TableField("metadata", "metadata", may_be_cut=True),
 )
 
@@ -58,6 +63,10 @@ def command(
 
     PATH is a log directory that has partitions of __consumer_offsets. All offsets of a
     group are in one of them. Give the directories of several brokers to have all.
+
+    A share group has no committed offsets; its offsets are those below which all
+    records are done. Marked are share groups, and offsets beyond the end of the log, if
+    a PATH has it.
 
     With --at, a group has the offset of its last commit up to that time. If compaction
     has removed what it may have committed by then, the offset is null.

@@ -15,7 +15,7 @@ from kafkalog.cli.command_options import (
     sources_argument,
 )
 from kafkalog.cli.command_output import TableField
-from kafkalog.cli.commands.groups import COMMIT, COMMITTED, of_groups
+from kafkalog.cli.commands.groups import COMMIT, COMMITTED, MARKS, of_groups
 
 if TYPE_CHECKING:
     from kafkalog.storage.location import Location
@@ -26,6 +26,7 @@ FIELDS: Final = (
     TableField("log_end_offset", "end", right=True),
     TableField("lag", "lag", right=True),
     COMMITTED,
+    *MARKS,
 )
 
 
@@ -53,7 +54,9 @@ def command(
     PATH is a log directory that has partitions of __consumer_offsets. Logs are read
     from it as well: give the directories of several brokers to have all. The lag is the
     log end offset minus the committed offset; null if no PATH has the partition. The
-    log end offset includes records that are not yet replicated.
+    log end offset includes records that are not yet replicated. Marked are share
+    groups, whose lag does not count records that are done, and offsets beyond the log
+    end.
 
     With --at, a group has the offset of its last commit up to that time, and a log ends
     before its first record with a later timestamp. What retention or compaction has
