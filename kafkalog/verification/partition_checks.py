@@ -7,6 +7,7 @@ checks that need several segments follow:
                    reported only where nothing shows compaction, which makes such gaps
     tail           a segment before the last ends within an entry, and the next one does
                    not follow: those records are lost
+    zeros          a segment before the last ends in zeros, which consumers cannot read
     orphan         an index without a log: a broker that deletes a segment renames the
                    log before its indexes, so no deletion leaves one
     leader epochs  they do not fall from one segment to the next
@@ -93,12 +94,13 @@ def check_succession(
 
     `orphans` are base offsets of indexes without a log, which have problems of their
     own. A problem of the end of a segment becomes an error if offsets are missing after
-    it.
+    it, or if zeros follow its entries.
     """
     compacted = is_compacted or any(
         read_segment.facts.is_compacted for read_segment in segments
     )
     for segment, following in pairwise(segments):
+        _check_zeros(segment)
         first, last = segment.facts.last_offset + 1, following.base - 1
         if first > last:
             continue
@@ -121,6 +123,22 @@ def check_succession(
                 offset=first,
                 last_offset=last,
             )
+
+
+def _check_zeros(segment: ReadSegment) -> None:
+    """Make zeros at the end of a segment that is not the last an error.
+
+    A broker trims a preallocated segment when it rolls. It sends the bytes of other
+    segments as they are, and the size of an entry among them is no size.
+
+    Source: ``ByteBufferLogInputStream.nextBatchSize``.
+    """
+    for i, problem in enumerate(segment.problems):
+        if problem.cause == Cause.PREALLOCATED:
+            text = (
+                "another segment follows: a broker sends them, and consumers fail there"
+            )
+            segment.problems[i] = as_error(problem, text)
 
 
 def check_orphans(

@@ -81,6 +81,25 @@ def test_a_log_without_problems_needs_no_repair(ledger):
     assert tree(ledger.parents[1]) == before
 
 
+@pytest.mark.parametrize("clean", [True, False])
+def test_zeros_before_the_last_segment_are_cut_and_lose_nothing(tmp_path, clean):
+    directory = copy_log(LEDGER, tmp_path / "disk" / "logs", clean=clean)
+    logs = sorted(directory.glob("*.log"))
+    assert len(logs) > 2
+    before = offsets(directory)
+    contents = [log.read_bytes() for log in logs]
+    for log in logs[:2]:
+        log.write_bytes(log.read_bytes() + bytes(4096))
+    report = repair(directory.parent, apply=True)
+    cuts = [action for action in report.actions if action.action == "cut"]
+    ends = {cut.path.rpartition("/")[2]: cut.position for cut in cuts}
+    assert ends == {log.name: len(contents[i]) for i, log in enumerate(logs[:2])}
+    assert not any(cut.records_lost or cut.needs_data_loss for cut in cuts)
+    assert [log.read_bytes() for log in logs] == contents
+    assert offsets(directory) == before
+    assert verify(directory.parent).ok
+
+
 def test_a_log_loses_nothing_without_the_permission(torn):
     damages.flip_payload_in_first(torn)
     before = tree(torn.parents[1])

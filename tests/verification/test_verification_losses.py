@@ -31,6 +31,11 @@ def root(tmp_path):
 
 def mark_crashed(root):
     (root / ".kafka_cleanshutdown").unlink()
+    mark_recovered_from_start(root)
+
+
+def mark_recovered_from_start(root):
+    """Let recovery read all segments if there is no clean shutdown marker."""
     offsets = format_offsets({("orders", 0): 0})
     (root / "recovery-point-offset-checkpoint").write_bytes(offsets)
 
@@ -112,6 +117,28 @@ def test_zeros_at_the_end_after_a_clean_stop_keep_the_log_from_opening(root):
     assert problem.severity == Severity.WARNING
     assert problem.recovery == Recovery.TRUNCATE
     assert lost(problem) == (None, None, 0, 0)
+
+
+@pytest.mark.parametrize("zeros", [9, 18, 4096])
+@pytest.mark.parametrize("stop", ["clean", "below the recovery point", "crash"])
+def test_zeros_before_the_last_segment_are_an_error(root, zeros, stop):
+    if stop != "clean":
+        (root / ".kafka_cleanshutdown").unlink()
+    if stop == "crash":
+        mark_recovered_from_start(root)
+    log = root / "orders-0" / f"{FIRST}.log"
+    end = log.stat().st_size
+    log.write_bytes(log.read_bytes() + bytes(zeros))
+    [problem] = of_cause(root, Cause.PREALLOCATED)
+    assert (problem.position, problem.severity) == (end, Severity.ERROR)
+    assert "consumers fail there" in problem.reason
+    if stop == "crash":
+        assert problem.recovery == Recovery.TRUNCATE
+        assert lost(problem) == (6, 9, 4, 1)
+    else:
+        assert problem.recovery == Recovery.NOTHING
+        assert lost(problem) == (None, None, 0, 0)
+    assert kafkalog.scan(root / "orders-0").count() == 10
 
 
 @pytest.mark.parametrize("tail", [bytes(9), batch(10, epoch=3)[:-1]])
