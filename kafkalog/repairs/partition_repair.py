@@ -39,6 +39,7 @@ from kafkalog.storage.file_names import (
     CLEAN_SHUTDOWN,
     MAX_OFFSET,
     PARTITION_METADATA,
+    FileKind,
     PartitionDir,
     SegmentFile,
     file_name,
@@ -50,6 +51,7 @@ from kafkalog.verification.path_verification import verify_locked
 from kafkalog.verification.recovery_effects import STRAYS
 from kafkalog.verification.segment_checks import INDEXES
 from kafkalog.verification.sidecar_checks import CHECKPOINTS
+from kafkalog.verification.swap_effects import lost_by_swaps
 from kafkalog.verification.verification_report import (
     Cause,
     Problem,
@@ -189,12 +191,27 @@ class PartitionDamage:
                 yield problem.path
         elif problem.severity != Severity.ERROR:
             return
+        elif problem.cause == Cause.SWAP:
+            if name.base_offset in self._needless_swaps:
+                yield from self._swap_files(name.base_offset, ("log", *INDEXES))
         elif name.suffix == "swap" and name.kind in INDEXES:
             # Without any of its indexes, the segment gets new ones from a broker.
-            names = {file_name(name.base_offset, kind, "swap") for kind in INDEXES}
-            yield from self.file_names.keys() & names
+            yield from self._swap_files(name.base_offset, INDEXES)
         elif name.suffix in _LEFTOVERS and problem.recovery == Recovery.DELETE:
             yield problem.path
+
+    def _swap_files(self, base: int, kinds: Iterable[FileKind]) -> Iterator[str]:
+        """Yield the ``.swap`` files of a segment that exist."""
+        names = {file_name(base, kind, "swap") for kind in kinds}
+        yield from sorted(self.file_names.keys() & names)
+
+    @cached_property
+    def _needless_swaps(self) -> set[int]:
+        """The damaged swaps without which the segments have all records."""
+        losses = lost_by_swaps(
+            self.directory, self.file_names.values(), compacts=self.config.compact
+        )
+        return {each.content.base_offset for each in losses if each.is_covered}
 
 
 def _needs_repair(problem: Problem) -> bool:

@@ -56,6 +56,7 @@ from kafkalog.storage.file_names import (
     parse_file_name,
 )
 from kafkalog.storage.location import AnyPath, local_path
+from kafkalog.verification.recovery_effects import contents_from
 
 NO_CLUSTER: Final = (
     "strays are unknown without the cluster's metadata: no readable "
@@ -433,10 +434,11 @@ class _BrokerStart:
         move is from one log directory to another: within one, the name is taken.
         """
         current = self._by_key(StartState.CLEAN, StartState.RECOVER)
+        has_failed = any(found.failures for found in self._directories)
         for key, futures in self._by_key(StartState.FUTURE).items():
             logs = [log for log in current.get(key, []) if log.topic_id is not None]
             for future in futures:
-                _place_future(future, logs)
+                _place_future(future, logs, has_failed=has_failed)
 
     def _take_offline(self) -> None:
         """Set the state of all logs in directories that fail."""
@@ -562,8 +564,13 @@ def _total_free(directories: Sequence[FoundDirectory]) -> int:
     return sum(free.values())
 
 
-def _place_future(future: _LoadedLog, logs: list[_LoadedLog]) -> None:
-    """Note what becomes of the target of a move; `logs` are the current ones."""
+def _place_future(
+    future: _LoadedLog, logs: list[_LoadedLog], *, has_failed: bool
+) -> None:
+    """Note what becomes of the target of a move; `logs` are the current ones.
+
+    If a directory `has_failed`, it may have the current log, and none is created.
+    """
     here = [log for log in logs if log.found is future.found]
     if future.accepted and here:
         taken = here[0].start.directory
@@ -583,5 +590,27 @@ def _place_future(future: _LoadedLog, logs: list[_LoadedLog]) -> None:
         ends = logs[0].start.log_end_offset, future.start.log_end_offset
         behind = max(0, (ends[0] or 0) - (ends[1] or 0))
         future.note(f"kept: the move goes on, {behind} offsets behind")
-    else:
+    elif has_failed:
         future.note("kept: there is no current log to copy from")
+    else:
+        _empty_future(future)
+
+
+def _empty_future(future: _LoadedLog) -> None:
+    """Note that a broker truncates the target of a move to a new, empty log."""
+    path, name = Path(future.start.directory), future.name
+    contents = [
+        contents_from(file, int(file.stem))
+        for file in sorted(path.glob("*.log"))
+        if parse_file_name(file.name) is not None
+    ]
+    records = sum(each.records for each in contents)
+    start = future.start.log_start_offset
+    future.note(
+        f"emptied: there is no current log. The broker creates an empty one, and "
+        f"truncates this one to its end; rename it to {name.topic}-{name.partition} to "
+        "keep the records",
+        records_lost=records,
+        cut_from_offset=start if records else future.start.cut_from_offset,
+        bytes_cut=sum(file.stat().st_size for file in path.glob("*.log")),
+    )

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -28,8 +28,14 @@ from kafkalog.log.runtime import DISK_FAILURES
 from kafkalog.log.writable_log import WritableLog
 from kafkalog.startup.rehearsal_disk import Original, RehearsalDisk
 from kafkalog.storage.checkpoint_file import CLEANED_TO, LEADER_EPOCHS, write_offsets
-from kafkalog.storage.file_names import PARTITION_METADATA, file_name
+from kafkalog.storage.file_names import (
+    MAX_OFFSET,
+    PARTITION_METADATA,
+    file_name,
+    parse_file_name,
+)
 from kafkalog.verification.recovery_effects import contents_from, framed_end
+from kafkalog.verification.swap_effects import SwapLoss, find_losses, read_swaps
 
 READ_BY_PATH: Final = (PARTITION_METADATA, LEADER_EPOCHS)
 
@@ -60,6 +66,7 @@ class LossCount:
     records: int = 0
     segments: int = 0
     trailing: int = 0
+    swaps: list[SwapLoss] = field(default_factory=list)
 
     def add(self, first_offset: int, size: int, records: int) -> None:
         """Add bytes and records from an offset on."""
@@ -113,7 +120,10 @@ class LogRehearsal:
     def count_losses(self) -> LossCount:
         """Count the records that are lost."""
         losses, report = LossCount(), self.report
+        swapped = self._count_swapped(losses)
         for segment in self._recovered:
+            if segment.base_offset in swapped:
+                continue
             if segment.bytes_cut and segment.base_offset not in report.dropped:
                 position = _cut_position(segment)
                 original = self._original(segment.base_offset)
@@ -123,16 +133,65 @@ class LogRehearsal:
                 records = self.count_records(segment.base_offset, position)
                 losses.add(segment.end_offset, size, records)
         for base in report.dropped:
+            if base in swapped:
+                losses.segments += 1
+                continue
             original = self._original(base)
             size = 0 if original is None else original.size
             losses.segments += 1
             losses.add(base, size, self.count_records(base))
-        self._count_hidden(losses)
+        self._count_hidden(losses, is_swapped=self._last_base in swapped)
         return losses
 
-    def _count_hidden(self, losses: LossCount) -> None:
-        """Count what is after the end of a last segment that is not recovered."""
-        base = self.log.growing_segments[-1].base_offset
+    @property
+    def _last_base(self) -> int:
+        return self.log.growing_segments[-1].base_offset
+
+    def _count_swapped(self, losses: LossCount) -> set[int]:
+        """Count what replaced segments lose; return the swaps that replace any."""
+        replaced = list(self._replaced())
+        if not replaced:
+            return set()
+        cut = {each.base_offset: each for each in self._recovered if each.bytes_cut}
+        bases = sorted(
+            name.base_offset
+            for file in self.report.renamed
+            if (name := parse_file_name(file)) is not None and name.kind == "log"
+        )
+        swaps = read_swaps(self.directory, bases, compacts=self.log.config.compact)
+        for content in swaps:
+            base = content.base_offset
+            if base in self.report.dropped:
+                content.lacks(base, MAX_OFFSET, 0, "deleted by recovery")
+            elif base in cut:
+                end = cut[base].end_offset
+                content.lacks(end, MAX_OFFSET, _cut_position(cut[base]), "cut")
+        losses.swaps += find_losses(replaced, swaps)
+        for loss in losses.swaps:
+            losses.add(loss.first_offset, loss.size, loss.records)
+        return set(bases)
+
+    def _replaced(self) -> Iterator[tuple[Path, int]]:
+        """Yield the ``.log`` files that were replaced, with their base offsets."""
+        if not self.report.renamed:
+            return
+        left = {
+            original.path
+            for path in self.copy.iterdir()
+            if path.is_file() and (original := self.disk.original_of(path)) is not None
+        }
+        for path in sorted(self.directory.glob("*.log")):
+            name = parse_file_name(path.name)
+            is_log = name is not None and path.is_file() and not path.is_symlink()
+            if name is not None and is_log and path not in left:
+                yield path, name.base_offset
+
+    def _count_hidden(self, losses: LossCount, *, is_swapped: bool) -> None:
+        """Count what is after the end of a last segment that is not recovered.
+
+        Its records are already counted if it `is_swapped`.
+        """
+        base = self._last_base
         original = self._original(base)
         if original is None or any(
             base == each.base_offset for each in self._recovered
@@ -140,7 +199,8 @@ class LogRehearsal:
             return
         end = framed_end(original.path, base)
         losses.trailing = original.size - end.position
-        records = self.count_records(base, end.position) if losses.trailing else 0
+        counts = losses.trailing and not is_swapped
+        records = self.count_records(base, end.position) if counts else 0
         if records:
             losses.add(end.offset, 0, records)
 
@@ -166,6 +226,8 @@ class LogRehearsal:
             yield f"{name}: removed"
         for name in report.renamed:
             yield f"{name}: renamed, its compaction or split was complete"
+        for loss in losses.swaps:
+            yield f"{loss.content.path.name}: {loss.message}; move it away before"
         for base in report.split:
             yield f"{file_name(base, 'log')}: split, its offsets are too far apart"
         for segment in self._recovered:

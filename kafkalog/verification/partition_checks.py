@@ -22,12 +22,14 @@ Source: ``LogLoader.java``, ``LocalLog.java``, ``LogSegment.changeFileSuffixes``
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 from kafkalog.formats.layout import NO_LEADER_EPOCH
+from kafkalog.log.topic_settings import TopicSettings
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.byte_source import read_regular
 from kafkalog.storage.checkpoint_file import LEADER_EPOCHS
@@ -62,11 +64,14 @@ from kafkalog.verification.sidecar_checks import (
     parsed,
     reading,
 )
+from kafkalog.verification.swap_effects import lost_by_swaps, swap_names
 from kafkalog.verification.transaction_checks import check_transactions, spans_of
 from kafkalog.verification.verification_report import (
     Cause,
     Findings,
     Problem,
+    Recovery,
+    Severity,
     as_error,
 )
 
@@ -419,6 +424,7 @@ class PartitionCheck:
             ReadSegment(task.limits.least, task.log, facts, result.problems)
             for task, facts, result in live
         ]
+        self._check_swaps()
         orphans = [name.base_offset for _, name, _ in self.orphans]
         compacted = self.surroundings.is_compacted
         check_succession(segments, orphans, self._findings, is_compacted=compacted)
@@ -440,6 +446,38 @@ class PartitionCheck:
             for segment in segments
         }
         return PartitionContents(end, contents)
+
+    def _check_swaps(self) -> None:
+        """Add a problem for each ``.swap`` that replaces segments and loses records."""
+        place = parse_partition_dir(self.directory.absolute().name)
+        names = [name for name in self.names.values() if name is not None]
+        if place is None or place.state == "delete" or not swap_names(names):
+            return
+        settings = TopicSettings([self.directory.absolute().parent], None, None, None)
+        config = settings.of(place.topic).config
+        compacts = config.compact or self.surroundings.is_compacted
+        with suppress(FileNotFoundError):  # a broker finished the swap meanwhile
+            for loss in lost_by_swaps(self.directory, names, compacts=compacts):
+                problem = Problem(
+                    path=self.prefix + loss.content.path.name,
+                    position=loss.content.position,
+                    offset=loss.first_offset,
+                    cause=Cause.SWAP,
+                    severity=Severity.ERROR,
+                    message=loss.message,
+                    recovery=Recovery.REFUSE,
+                    last_offset=loss.last_offset,
+                    reason=loss.content.reason,
+                )
+                if not loss.is_refused:
+                    problem = replace(
+                        problem,
+                        recovery=Recovery.REPLACE,
+                        lost_from=loss.first_offset,
+                        lost_to=loss.last_offset,
+                        lost_records=loss.records,
+                    )
+                self.problems.append(problem)
 
     def _check_transactions(
         self, live: list[tuple[SegmentTask, LogFacts, SegmentResult]]

@@ -48,7 +48,7 @@ from kafkalog.segment.file_batches import find_end
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.byte_source import FileSource
 from kafkalog.storage.durable_file import DISK, DurableFile
-from kafkalog.storage.file_names import file_name
+from kafkalog.storage.file_names import file_name, parse_file_name
 from kafkalog.verification.log_checks import LogCheck
 from kafkalog.verification.sidecar_checks import NO_EPOCHS
 from kafkalog.verification.verification_report import (
@@ -228,9 +228,11 @@ def framed_end(path: Path, base_offset: int) -> FramedEnd:
 def _last_indexed(path: Path, base_offset: int) -> tuple[int, int, int | None]:
     """Return the offset and position in the last slot of an index, and its byte."""
     entry = OffsetIndex.ENTRY
+    name = parse_file_name(path.name)
+    suffix = None if name is None else name.suffix
     try:
         data, size = read_slots(
-            path.with_name(file_name(base_offset, "index")), entry.itemsize
+            path.with_name(file_name(base_offset, "index", suffix)), entry.itemsize
         )
     except (FileNotFoundError, CorruptIndexError):
         return base_offset, 0, None

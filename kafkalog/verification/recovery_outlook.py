@@ -418,6 +418,8 @@ class PartitionOutlook:
             return Recovery.NOTHING, None
         if self.state == "delete":
             return Recovery.DELETE, None
+        if problem.cause == Cause.SWAP:
+            return problem.recovery, None
         if name is None:
             return self._small(file, problem), None
         if file in self.names and self._is_removed(file):

@@ -288,7 +288,10 @@ def test_a_future_log_is_kept_while_its_move_goes_on(pair):
     assert of(report, "-future").notes[-1].startswith("kept: the move goes on, 0 off")
     shutil.rmtree(first / "orders-0")
     report = kafkalog.preflight(pair)
-    assert of(report, "-future").notes[-1].startswith("kept: there is no current log")
+    start = of(report, "-future")
+    assert start.notes[-1].startswith("emptied: there is no current log")
+    assert start.records_lost == readable(future) > 0
+    assert not report.ok
 
 
 # Directories
