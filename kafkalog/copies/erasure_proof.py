@@ -2,13 +2,15 @@
 
 All files with batches are read: those of live partitions, of directories marked
 ``-delete``, ``-stray`` and ``-future``, and files marked ``.deleted``, ``.cleaned`` and
-``.swap``. Every record in them is tested, the ones below the log start offset and those
-of aborted transactions included. Bytes that are in no valid batch, such as what lies
+``.swap``, and the originals that repairs have kept in the log directory or next to it.
+Every record in them is tested, the ones below the log start offset and those of aborted
+transactions included. Bytes that are in no valid batch, such as what lies
 after the end of a log, are searched for the keys themselves.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -18,7 +20,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.codecs.counted_nouns import counted
 from kafkalog.copies.record_selection import RecordSelection
+from kafkalog.copies.repair_originals import kept_originals
 from kafkalog.copies.selected_batches import contiguous_runs
 from kafkalog.decoding.batch_decoder import RecordViews, decode, find_headers
 from kafkalog.decoding.read_policy import SKIPPING, Bounds
@@ -31,7 +35,7 @@ from kafkalog.messages.internal_records import INTERNAL_TOPICS
 from kafkalog.query.sources import FILE_ENDINGS
 from kafkalog.segment.file_records import FileRecords, Step
 from kafkalog.storage.file_names import MAX_OFFSET, parse_partition_dir
-from kafkalog.storage.location import OpenedSource, open_source
+from kafkalog.storage.location import OpenedSource, is_directory, open_source
 from kafkalog.storage.log_directory import is_partition, list_partitions
 
 if TYPE_CHECKING:
@@ -83,10 +87,10 @@ class ProofReport:
     unreadable_bytes : int
         Bytes in no valid batch. They were searched for excluded keys as they are: a
         compressed batch that is damaged cannot be searched otherwise.
-    mentions : int
-        Occurrences of excluded keys in the values and headers of other records, if
-        there are at most 100 keys. They are not findings: a short key may occur
-        anywhere.
+    mentions : int or None
+        Occurrences of excluded keys in the values and headers of other records; None if
+        there are more than 100 keys, for which they are not counted. They are no
+        findings, as a short key may occur anywhere, but nothing is proved with them.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -94,12 +98,12 @@ class ProofReport:
     records: int = 0
     bytes: int = 0
     unreadable_bytes: int = 0
-    mentions: int = 0
+    mentions: int | None = 0
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was found."""
-        return not self.findings
+        """Whether nothing was found, and no excluded key is mentioned."""
+        return not self.findings and not self.mentions
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as it is printed in JSON.
@@ -150,7 +154,13 @@ class ProofReport:
     def __str__(self) -> str:
         found = sum(finding.records for finding in self.findings)
         found += sum(finding.occurrences for finding in self.findings)
-        return f"{found} found in {self.records} records of {self.files} files"
+        text = f"{found} found in {self.records} records of {self.files} files"
+        if self.mentions is None:
+            more = f"mentions of more than {MENTIONED_KEYS} keys are not counted"
+            return f"{text}; {more}"
+        if self.mentions:
+            text += f"; {counted(self.mentions, 'mention')} in other records"
+        return text
 
     def __repr__(self) -> str:
         return f"<ProofReport: {self}>"
@@ -161,9 +171,25 @@ SelectionOf = Callable[[Name], tuple[RecordSelection, Bounds]]
 
 
 def search(path: Path, selection_of: SelectionOf) -> ProofReport:
-    """Return where a log directory, or a partition's, has records not selected."""
+    """Return where a log directory, or a partition's, has records not selected.
+
+    The originals that repairs have kept of it are searched as well.
+    """
     search_of = _Search(path, selection_of)
     for name, file in _files_in(path):
+        search_of.add(name, file)
+    only = path.absolute().name if is_partition(path) else None
+    root = path if only is None else path.absolute().parent
+    for originals in kept_originals(root):
+        for name, file in _files_of_repair(originals, only):
+            search_of.add(name, file)
+    return search_of.report()
+
+
+def search_originals(originals: Path, selection_of: SelectionOf) -> ProofReport:
+    """Return where the originals of a repair have records not selected."""
+    search_of = _Search(originals, selection_of)
+    for name, file in _files_of_repair(originals, None):
         search_of.add(name, file)
     return search_of.report()
 
@@ -180,9 +206,22 @@ def _files_in(path: Path) -> Iterator[tuple[Name, Path]]:
             for each, _ in list_partitions(path, marked=True)
         ]
     for name, directory in directories:
-        for file in sorted(directory.iterdir()):
-            if file.name.endswith(FILE_ENDINGS) and file.is_file():
-                yield name, file
+        yield from ((name, file) for file in _logs_in(directory))
+
+
+def _files_of_repair(originals: Path, only: str | None) -> Iterator[tuple[Name, Path]]:
+    """Yield the original files with batches; `only` those of one directory."""
+    for directory in sorted(filter(is_directory, originals.iterdir())):
+        parsed = parse_partition_dir(directory.name)
+        if parsed is not None and only in (None, directory.name):
+            for file in _logs_in(directory):
+                yield (parsed.topic, parsed.partition), file
+
+
+def _logs_in(directory: Path) -> Iterator[Path]:
+    for file in sorted(directory.iterdir()):
+        if file.name.endswith(FILE_ENDINGS) and file.is_file():
+            yield file
 
 
 class _Search:
@@ -194,7 +233,8 @@ class _Search:
         self._workspace = Workspace()
         self._findings: list[Finding] = []
         self._files = self._records = self._bytes = 0
-        self._unreadable = self._mentions = 0
+        self._unreadable = 0
+        self._mentions: int | None = 0
 
     def add(self, name: Name, path: Path) -> None:
         """Search a file."""
@@ -208,11 +248,14 @@ class _Search:
             self._bytes += source.size
         self._records += file.records
         self._unreadable += file.unreadable
-        self._mentions += file.mentions
+        if len(file.keys) > MENTIONED_KEYS:
+            self._mentions = None
+        elif self._mentions is not None:
+            self._mentions += file.mentions
         if file.found or file.occurrences:
             self._findings.append(
                 Finding(
-                    path=str(path.relative_to(self._root)),
+                    path=os.path.relpath(path, self._root),
                     records=file.found,
                     first_offset=file.first_offset,
                     occurrences=file.occurrences,
@@ -249,6 +292,11 @@ class _FileSearch:
     unreadable: int = 0
     mentions: int = 0
 
+    @property
+    def keys(self) -> frozenset[bytes]:
+        """The keys that are searched for in bytes."""
+        return self.selection.excluded_keys - {b""}
+
     def run(self) -> None:
         """Search the file."""
         end = 0
@@ -260,7 +308,7 @@ class _FileSearch:
 
     def _search_records(self, step: Step) -> None:
         rows = step.rows[~have_flag(step.rows, CONTROL_FLAG)]
-        keys = self.selection.excluded_keys - {b""}
+        keys = self.keys
         for views in decode(
             step.data,
             step.origin,
@@ -287,7 +335,7 @@ class _FileSearch:
 
     def _search_bytes(self, start: int, end: int) -> None:
         """Count the excluded keys in bytes, a part at a time; parts overlap."""
-        keys = self.selection.excluded_keys - {b""}
+        keys = self.keys
         self.unreadable += end - start
         longest = max(map(len, keys), default=0)
         for at in range(start, end if keys else start, SEARCH_BYTES):

@@ -18,13 +18,19 @@ from kafkalog.copies.carried_offsets import (
     CommittedOffset,
     read_committed_offsets,
 )
-from kafkalog.copies.erasure_proof import ProofReport, search
+from kafkalog.copies.erasure_proof import (
+    ProofReport,
+    SelectionOf,
+    search,
+    search_originals,
+)
 from kafkalog.copies.pending_directory import PendingDirectory
 from kafkalog.copies.record_selection import (
     RecordFilters,
     RecordSelection,
     as_selection,
 )
+from kafkalog.copies.repair_originals import kept_originals
 from kafkalog.copies.restore_job import (
     Progress,
     RestoreJob,
@@ -41,6 +47,7 @@ from kafkalog.copies.selected_batches import (
 from kafkalog.copies.target_cluster import (
     target_cluster,
 )
+from kafkalog.copies.unchanged_copy import why_unchanged
 from kafkalog.decoding.read_policy import FIRST, Bounds, OnCorruption, ReadPolicy
 from kafkalog.errors import (
     LogArgumentError,
@@ -250,10 +257,17 @@ def restore(
         abort_open=abort_open,
         progress=progress,
     )
-    if dry_run:
-        return job.plan(copy.target)
-    report = job.write(copy)
-    if prove:
+    report = job.plan(copy.target) if dry_run else job.write(copy)
+    topics = {each.topic for each in found} - {each.topic for each in chosen}
+    left_out = topics.difference(INTERNAL_TOPICS)
+    report = replace(
+        report,
+        unchanged_because=why_unchanged(
+            filters, selection, logs, left_out, report.partitions
+        ),
+        backups=_holding_originals(found, logs),
+    )
+    if prove and not dry_run:
         report = replace(report, proof=_prove(copy.target, logs))
     return report
 
@@ -264,7 +278,8 @@ def prove(path: str | Path, **filters: Unpack[RecordFilters]) -> ProofReport:
     All files with batches are read: also those marked ``.deleted``, ``.cleaned`` and
     ``.swap``, and those in directories marked ``-delete``, ``-future`` and ``-stray``.
     Records below the log start offset are found, too, and bytes of `exclude_keys` that
-    are in no valid batch. Internal topics are not searched.
+    are in no valid batch. So are the originals of repairs that are in the log directory
+    or next to it. Internal topics are not searched.
 
     Parameters
     ----------
@@ -401,7 +416,28 @@ def _committed(
     return read_committed_offsets(directories, on_corruption)
 
 
+def _holding_originals(
+    found: list[PartitionSource], logs: list[SelectedBatches]
+) -> tuple[str, ...]:
+    """Return the originals of repairs that hold records which a copy leaves out."""
+    every = [
+        originals
+        for directory in log_directories(found)
+        for originals in kept_originals(directory)
+    ]
+    selection_of = _selection_of(logs)
+    return tuple(
+        str(originals)
+        for originals in every
+        if search_originals(originals, selection_of).findings
+    )
+
+
 def _prove(path: Path, logs: list[SelectedBatches]) -> ProofReport:
+    return search(path, _selection_of(logs))
+
+
+def _selection_of(logs: list[SelectedBatches]) -> SelectionOf:
     by_name = {log.name: log for log in logs}
 
     def selection_of(name: Name) -> tuple[RecordSelection, Bounds]:
@@ -410,4 +446,4 @@ def _prove(path: Path, logs: list[SelectedBatches]) -> ProofReport:
             return RecordSelection(keys=frozenset()), Bounds()
         return log.selection, log.bounds
 
-    return search(path, selection_of)
+    return selection_of

@@ -125,6 +125,11 @@ class RestoreReport:
         Damage in the source that was skipped.
     proof : ProofReport or None
         What was searched for in the result.
+    unchanged_because : tuple of str
+        If the copy has all records of the source, why each setting has left out none.
+    backups : tuple of str
+        The originals of repairs, in or next to the log directories of the source, that
+        hold records which the copy leaves out.
     """
 
     destination: str
@@ -138,6 +143,8 @@ class RestoreReport:
     groups: tuple[RestoredOffset, ...] = ()
     problems: tuple[ScanProblem, ...] = ()
     proof: ProofReport | None = None
+    unchanged_because: tuple[str, ...] = ()
+    backups: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -179,6 +186,8 @@ class RestoreReport:
                 for problem in self.problems
             ],
             "proof": None if self.proof is None else self.proof.as_dict(),
+            "unchanged_because": list(self.unchanged_because),
+            "backups": list(self.backups),
         }
 
     def to_arrow(self) -> pa.Table:

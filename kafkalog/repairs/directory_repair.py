@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from kafkalog.codecs.counted_nouns import counted
 from kafkalog.errors import LogArgumentError
 from kafkalog.formats.checkpoint import format_offsets, salvage_offsets
 from kafkalog.log.log_segments import list_segments
@@ -163,7 +164,8 @@ class DirectoryRepair:
         with TemporaryDirectory(prefix="kafkalog-repair-") as place:
             report = verify(self._where, threads=self._threads)
             plan = self._make_plan(report, Path(place).resolve(), allow_data_loss)
-            return self._report(plan, [*plan.changes, *plan.losing])
+            planned = self._report(plan, [*plan.changes, *plan.losing])
+            return self._unchanged(planned, report, plan)
 
     def apply(self, allow_data_loss: bool) -> RepairReport:
         """Change the files, and keep the originals."""
@@ -175,7 +177,7 @@ class DirectoryRepair:
                 plan = self._make_plan(found, Path(place).resolve(), allow_data_loss)
                 report = self._report(plan, plan.changes, plan.losing)
                 if not plan.changes:
-                    return report
+                    return self._unchanged(report, found, plan)
                 kept = RepairBackup.create(
                     self._backup, self._root, plan.changes, self._disk
                 )
@@ -226,6 +228,29 @@ class DirectoryRepair:
             unrepaired=tuple(plan.unrepaired),
             failures=tuple(plan.failures),
         )
+
+    def _unchanged(
+        self, report: RepairReport, found: Report, plan: _Plan
+    ) -> RepairReport:
+        """Return the report of a repair that changes nothing, with the reasons."""
+        reasons = []
+        if plan.changes:
+            reasons.append(
+                f"apply: it is not set, and {_changes(plan.changes)} planned"
+            )
+        if plan.losing:
+            losing = f"{_changes(plan.losing)} would lose data"
+            reasons.append(f"allow_data_loss: it is not set, and {losing}")
+        if plan.unrepaired:
+            errors = counted(len(plan.unrepaired), "error")
+            reasons.append(f"{errors} without a repair")
+        if not reasons and found.problems:
+            warnings = counted(len(found.problems), "problem")
+            reasons.append(f"{warnings} found, of which none is to be repaired")
+        elif not reasons:
+            files = counted(found.files, "file")
+            reasons.append(f"no problem found in {files}")
+        return replace(report, unchanged_because=tuple(reasons))
 
     def _located(self, action: RepairAction) -> RepairAction:
         """Return an action whose path is relative to the path of the call."""
@@ -362,6 +387,10 @@ class DirectoryRepair:
                 path=file, action=RepairKind.REWRITE, reason="; ".join(reasons)
             )
             plan.changes.append(FileChange(file, place / file, action))
+
+
+def _changes(changes: Sequence[FileChange]) -> str:
+    return counted(len(changes), "change")
 
 
 def _read_checkpoints(root: Path) -> dict[str, Offsets]:

@@ -109,7 +109,10 @@ class RepairReport:
     failures : tuple of str
         The errors of attempts to repair a partition.
     backup : str or None
-        The directory with the originals.
+        The directory with the originals. They hold the records that were taken out, and
+        go on holding what is erased from the log later.
+    unchanged_because : tuple of str
+        If no file was changed, why not, by setting.
 
     Examples
     --------
@@ -124,6 +127,7 @@ class RepairReport:
     skipped: tuple[RepairAction, ...] = ()
     failures: tuple[str, ...] = ()
     backup: str | None = None
+    unchanged_because: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -158,6 +162,7 @@ class RepairReport:
             "unrepaired": [problem.as_dict() for problem in self.unrepaired],
             "failures": list(self.failures),
             "backup": self.backup,
+            "unchanged_because": list(self.unchanged_because),
         }
 
     def to_arrow(self) -> pa.Table:

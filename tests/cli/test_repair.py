@@ -52,7 +52,34 @@ def test_nothing_to_repair_ends_with_0(tmp_path):
     logs = damaged(tmp_path)
     for options in ((), ("--apply",), ("--apply", "--allow-data-loss")):
         ran = call("repair", logs, "--format", "table", *options)
-        assert (ran.exit_code, ran.stdout) == (0, "nothing to repair\n")
+        reason = "nothing changed: 1 problem found, of which none is to be repaired\n"
+        assert (ran.exit_code, ran.stdout) == (0, f"{reason}nothing to repair\n")
+
+
+def test_an_applied_repair_that_changes_nothing_says_why_in_each_form(tmp_path):
+    logs = shutil.copytree(
+        golden_data.logs("k431-clean") / "orders.none-0", tmp_path / "a-0"
+    )
+    [reason] = kafkalog.repair(logs, apply=True).unchanged_because
+    assert reason.startswith("no problem found in ")
+    ran = call("repair", logs, "--apply")
+    assert (ran.exit_code, ran.stdout) == (0, "")
+    assert ran.stderr == f"kafkalog: nothing changed: {reason}\n"
+    report = json.loads(call("repair", logs, "--apply", "--format", "json").stdout)
+    assert report["unchanged_because"] == [reason]
+
+
+def test_settings_that_keep_changes_from_being_made_are_named(tmp_path):
+    logs = damaged(tmp_path, damages.flip_payload_in_first)
+    shutil.copytree(logs / "torn.gzip-0", logs / "copy-0")
+    damages.torn_index(logs / "copy-0")
+    planned, losing = kafkalog.repair(logs).unchanged_because
+    assert planned.startswith("apply: it is not set, and ")
+    assert losing.startswith("allow_data_loss: it is not set, and ")
+    done = kafkalog.repair(logs, apply=True)
+    assert done.unchanged_because == ()
+    [losing] = kafkalog.repair(logs, apply=True).unchanged_because
+    assert losing.startswith("allow_data_loss: it is not set, and ")
 
 
 def test_what_loses_data_is_left_and_ends_with_1(tmp_path):

@@ -16,6 +16,7 @@ CLEAN = golden_data.logs("k431-clean")
 MEMBERS = [
     *("schema", "destination", "dry_run", "cluster_id", "node_id", "directory_id"),
     *("files", "partitions", "excluded_records", "groups", "problems", "proof"),
+    *("unchanged_because", "backups"),
 ]
 
 

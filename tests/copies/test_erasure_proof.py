@@ -1,6 +1,8 @@
 """`prove`: what should be gone is found wherever it is left."""
 
+import os
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -101,7 +103,7 @@ def test_a_batch_that_cannot_be_decoded_is_searched_as_bytes(logs, tmp_path):
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
-def test_mentions_in_values_are_counted_and_are_no_findings(codec, tmp_path):
+def test_mentions_in_values_are_no_findings_but_in_the_verdict(codec, tmp_path):
     columns = {
         "key": [b"ann", b"bob", b"x" + GONE],
         "value": [b"knows " + GONE, None, GONE[:-1]],
@@ -110,11 +112,56 @@ def test_mentions_in_values_are_counted_and_are_no_findings(codec, tmp_path):
     with kafkalog.open(tmp_path / "people-0", "a") as log:
         log.append_records(columns, codec=codec)
     report = kafkalog.prove(tmp_path, exclude_keys=[GONE])
-    assert report.ok
+    assert report.findings == ()
     assert report.mentions == 2
     assert report.records == 3
+    assert not report.ok
+    assert str(report).endswith("; 2 mentions in other records")
     many = [GONE, *(f"person-{number}" for number in range(1000, 1100))]
-    assert kafkalog.prove(tmp_path, exclude_keys=many).mentions == 0
+    report = kafkalog.prove(tmp_path, exclude_keys=many)
+    assert report.mentions is None
+    assert str(report).endswith("; mentions of more than 100 keys are not counted")
+
+
+def repaired(logs, backup=None):
+    """Take a batch with `GONE` out of the first partition; return its originals."""
+    write(logs / "people-0", [GONE], codec="zstd")
+    path = logs / "people-0" / "00000000000000000000.log"
+    data = bytearray(path.read_bytes())
+    data[20] ^= 1  # the CRC of the first batch
+    path.write_bytes(data)
+    done = kafkalog.repair(logs, apply=True, allow_data_loss=True, backup=backup)
+    return Path(done.backup) / "originals"
+
+
+@pytest.mark.parametrize("path", ["", "people-0"])
+def test_originals_that_a_repair_keeps_are_searched(path, logs):
+    originals = repaired(logs)
+    kafkalog.restore(logs, logs.parent / "erased", exclude_keys=[GONE])
+    report = kafkalog.prove(logs / path, exclude_keys=[GONE])
+    kept = originals / "people-0" / "00000000000000000000.log"
+    assert os.path.relpath(kept, logs / path) in {each.path for each in report.findings}
+    assert kafkalog.prove(logs.parent / "erased", exclude_keys=[GONE]).ok
+
+
+def test_originals_within_the_log_directory_are_searched_also_without_manifest(logs):
+    originals = repaired(logs)
+    shutil.rmtree(logs / "people-0")
+    write(logs / "people-0", [b"ann"])
+    moved = logs / originals.parent.name
+    originals.parent.rename(moved)
+    (moved / "manifest.json").unlink()
+    report = kafkalog.prove(logs, exclude_keys=[GONE])
+    expected = f"{moved.name}/originals/people-0/00000000000000000000.log"
+    assert [each.path for each in report.findings] == [expected]
+
+
+def test_restore_names_the_originals_that_hold_what_it_leaves_out(logs, tmp_path):
+    originals = repaired(logs)
+    report = kafkalog.restore(logs, tmp_path / "copy", exclude_keys=[GONE], prove=True)
+    assert report.backups == (str(originals),)
+    assert report.proof.ok
+    assert kafkalog.restore(logs, tmp_path / "other", exclude_keys=["x"]).backups == ()
 
 
 def test_other_filters_are_proved_as_well(tmp_path):

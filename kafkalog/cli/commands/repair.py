@@ -82,7 +82,8 @@ def command(
 
     The exit code is 0 if there is nothing to repair or everything was repaired, 1 if
     there is something to repair or errors are left, and 4 if the log directory is
-    locked, or if files were changed since the repair that is to be undone.
+    locked, or if files were changed since the repair that is to be undone. If nothing
+    is changed, it says why.
     """
     from kafkalog.errors import LogArgumentError, LogStateError
     from kafkalog.repairs.directory_repair import repair
@@ -131,4 +132,8 @@ def _not_in_rows(report: RepairReport) -> Iterator[str]:
     for failure in report.failures:
         yield f"an attempt failed: {failure}"
     if report.backup is not None:
-        yield f"originals: {report.backup}"
+        keeps = "they keep also what is erased from the log later"
+        yield f"originals: {report.backup}; {keeps}"
+    if not report.actions and not report.skipped:
+        for reason in report.unchanged_because:
+            yield f"nothing changed: {reason}"

@@ -304,6 +304,8 @@ def command(
     _show(report, command_output.chosen_format(form), no_color=no_color)
     for problem in report.problems:
         exits.print_error(f"skipped: {problem}")
+    for backup in report.backups:
+        exits.print_error(f"the originals of a repair hold what is left out: {backup}")
     if not report.ok:
         click.get_current_context().exit(Exit.DAMAGE)
 
@@ -337,6 +339,8 @@ def _summary(report: RestoreReport) -> Iterator[str]:
     if report.dry_run:
         files = counted(len(report.files), "file")
         yield f"{files} to write, and producer snapshots and transaction indexes"
+    for reason in report.unchanged_because:
+        yield f"nothing is left out: {reason}"
     lost = [offset for offset in report.groups if offset.offset is None]
     if lost:
         yield f"committed offsets of partitions that are not copied: {len(lost)}"
