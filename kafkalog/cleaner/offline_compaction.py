@@ -47,7 +47,7 @@ from kafkalog.storage.checkpoint_file import (
 )
 from kafkalog.storage.durable_file import DISK
 from kafkalog.storage.file_names import CLEAN_SHUTDOWN
-from kafkalog.storage.location import local_path
+from kafkalog.storage.location import is_file, local_path
 from kafkalog.storage.log_directory import is_partition
 
 SCHEMA: Final = 1
@@ -223,14 +223,14 @@ def copy_partition(source: Path, name: Name, target: Path) -> Path:
     directory = target / source.name
     directory.mkdir(parents=True)
     for path in sorted(source.iterdir()):
-        if path.is_file() and not path.name.endswith(UNCOPIED_SUFFIXES):
+        if is_file(path) and not path.name.endswith(UNCOPIED_SUFFIXES):
             shutil.copyfile(path, directory / path.name)
     for checkpoint in (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS):
         offsets = read_offsets_or_none(source.parent, checkpoint)
         if name in offsets:
             copied = read_offsets_or_none(target, checkpoint) | {name: offsets[name]}
             write_offsets(target, checkpoint, copied, DISK)
-    if (source.parent / CLEAN_SHUTDOWN).exists():
+    if is_file(source.parent / CLEAN_SHUTDOWN):
         shutil.copyfile(source.parent / CLEAN_SHUTDOWN, target / CLEAN_SHUTDOWN)
     return directory
 

@@ -47,7 +47,7 @@ from kafkalog.storage.file_names import (
     PARTITION_METADATA,
     parse_file_name,
 )
-from kafkalog.storage.location import Location, local_path
+from kafkalog.storage.location import Location, is_file, local_path
 from kafkalog.verification.sidecar_checks import QUORUM_STATE
 
 BOOTSTRAP: Final = "bootstrap.checkpoint"
@@ -92,7 +92,7 @@ class CopyDirectory(PendingDirectory):
         if _is_valid(identity, MetaProperties.parse):
             copyfile(identity, self.path / META_PROPERTIES)
             DISK.sync_path(self.path / META_PROPERTIES)
-        if end_of_whole(LogSegment(bootstrap)) is not None:
+        if is_file(bootstrap) and end_of_whole(LogSegment(bootstrap)) is not None:
             copyfile(bootstrap, self.path / BOOTSTRAP)
             DISK.sync_path(self.path / BOOTSTRAP)
 
@@ -170,7 +170,7 @@ class CopiedLog:
     def copy_quorum_files(self, source: Path) -> None:
         """Copy the valid snapshots and the election of a metadata log."""
         directory = local_path(self.log.path)
-        for path in sorted(source.iterdir()):
+        for path in sorted(filter(is_file, source.iterdir())):
             name = parse_file_name(path.name)
             if path.name == QUORUM_STATE:
                 is_valid = _is_valid(path, QuorumState.parse)

@@ -35,7 +35,7 @@ from kafkalog.messages.internal_records import INTERNAL_TOPICS
 from kafkalog.query.sources import FILE_ENDINGS
 from kafkalog.segment.file_records import FileRecords, Step
 from kafkalog.storage.file_names import MAX_OFFSET, parse_partition_dir
-from kafkalog.storage.location import OpenedSource, is_directory, open_source
+from kafkalog.storage.location import OpenedSource, is_directory, is_file, open_source
 from kafkalog.storage.log_directory import is_partition, list_partitions
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ def _files_of_repair(originals: Path, only: str | None) -> Iterator[tuple[Name, 
 
 def _logs_in(directory: Path) -> Iterator[Path]:
     for file in sorted(directory.iterdir()):
-        if file.name.endswith(FILE_ENDINGS) and file.is_file():
+        if file.name.endswith(FILE_ENDINGS) and is_file(file):
             yield file
 
 

@@ -27,7 +27,7 @@ from kafkalog.formats.properties import MetaProperties
 from kafkalog.log.cluster_metadata import METADATA_PARTITION, read_cluster_settings
 from kafkalog.log.ownership import Name
 from kafkalog.manager.identity import new_directory_id, read_identity
-from kafkalog.storage.location import AnyPath, local_path, read_small
+from kafkalog.storage.location import AnyPath, is_directory, local_path, read_small
 
 FIRST_EPOCH: Final = 0
 """The leader epoch of a topic's partitions when it is created."""
@@ -145,7 +145,7 @@ def read_topic_ids(path: AnyPath) -> dict[str, str]:
     place = local_path(path)
     if place.is_dir():
         directory = place
-        if (place / METADATA_PARTITION).is_dir():
+        if is_directory(place / METADATA_PARTITION):
             directory = place / METADATA_PARTITION
         if directory.absolute().name != METADATA_PARTITION:
             raise NotALogDirectoryError(f"no {METADATA_PARTITION}: {place}")

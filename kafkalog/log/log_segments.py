@@ -33,6 +33,7 @@ from kafkalog.storage.location import (
     Location,
     OpenedSource,
     entries,
+    is_file,
     locate,
 )
 
@@ -129,7 +130,7 @@ def _log_files(listed: Sequence[Entry]) -> LogFiles:
     for file, name in parse_file_names(logs).items():
         if name.kind != "log":
             continue
-        if name.suffix is None and logs[file].is_file(follow_symlinks=False):
+        if name.suffix is None and is_file(logs[file]):
             files.append((name.base_offset, file))
         elif name.suffix == "swap":
             swaps.add(name.base_offset)

@@ -23,6 +23,7 @@ from kafkalog.log.writable_log import WritableLog
 from kafkalog.storage.durable_file import DISK, Disk
 from kafkalog.storage.file_names import parse_partition_dir
 from kafkalog.storage.location import AnyPath, local_path
+from kafkalog.storage.log_directory import check_no_links
 
 
 @overload
@@ -93,6 +94,9 @@ def open(
         If a checkpoint, or a file name, in the directory cannot be read.
     LogArgumentError
         With ``"a"``, if `path` is a URL, or if another argument is invalid.
+    OSError
+        With ``"a"``, if a file in the directory is a symbolic link or of another
+        special kind, or if the disk fails.
 
     Warns
     -----
@@ -145,6 +149,8 @@ def open_to_append(
     is_untouched = True
     try:
         owned = own_directory(directory.parent, name, disk)
+        if directory.is_dir():
+            check_no_links(directory)
         stored_topic_id = check_log(directory, topic_id)
         settings = topics.of(name[0], stored_topic_id)
         warn_of_settings({directory.name: settings}, stacklevel=4)

@@ -49,6 +49,7 @@ from kafkalog.log.cluster_metadata import (
 )
 from kafkalog.storage.byte_source import read_regular
 from kafkalog.storage.file_names import META_PROPERTIES, METADATA_TOPIC
+from kafkalog.storage.location import is_directory
 
 UNLIMITED: Final = {"retention.ms": -1, "retention.bytes": -1}
 KEEP_ALL: Final = {**UNLIMITED, "cleanup.policy": "delete"}
@@ -184,7 +185,7 @@ class TopicSettings:
         """The cluster's settings, or the reason why they are unknown."""
         for directory in self._directories:
             partition = directory / METADATA_PARTITION
-            if partition.is_dir():
+            if is_directory(partition):
                 try:
                     return read_cluster_settings(partition)
                 except (KafkaLogError, OSError) as error:

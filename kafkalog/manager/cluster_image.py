@@ -21,7 +21,7 @@ from kafkalog.log.cluster_metadata import (
     read_cluster_settings,
 )
 from kafkalog.log.writable_log import WritableLog
-from kafkalog.storage.location import AnyPath, local_path
+from kafkalog.storage.location import AnyPath, is_directory, local_path
 
 TopicPartition = tuple[str, int]
 """Topic id and number of a partition."""
@@ -74,7 +74,7 @@ class ClusterImage:
             If a file cannot be read.
         """
         directory = local_path(path)
-        if (directory / METADATA_PARTITION).is_dir():
+        if is_directory(directory / METADATA_PARTITION):
             directory /= METADATA_PARTITION
         if not directory.is_dir() or directory.absolute().name != METADATA_PARTITION:
             raise NotALogDirectoryError(f"no {METADATA_PARTITION}: {directory}")

@@ -7,6 +7,8 @@
     __cluster_metadata-0                is left unchanged: it belongs to the controller
     orders-0.kafkalog-move              a file: a move replaces the log here by a log in
                                         another directory
+    orders-0 -> /other/orders-0         a symbolic link: is left unchanged, see
+                                        `FoundLogs`
 
 This module changes no files.
 
@@ -36,7 +38,8 @@ from kafkalog.storage.file_names import (
     PartitionDir,
     parse_partition_dir,
 )
-from kafkalog.storage.location import AnyPath, local_path
+from kafkalog.storage.location import AnyPath, is_directory, is_file, local_path
+from kafkalog.storage.log_directory import check_no_links
 from kafkalog.storage.remote_source import RemotePath
 
 REMOTE_INDEXES: Final = "remote-log-index-cache"
@@ -83,6 +86,10 @@ class FoundLogs:
 
     `departed` are the partitions with a ``.kafkalog-move`` file. `superseded` are the
     logs of those that have been replaced by a log in another directory.
+
+    `linked` are the symbolic links to partitions. A broker loads their logs; here they
+    count as missing. Their lines of the checkpoints stay, no log of the same name is
+    created, and the clean shutdown marker is not written for them.
     """
 
     logs: list[FoundLog] = field(default_factory=list)
@@ -90,6 +97,7 @@ class FoundLogs:
     strays: list[Path] = field(default_factory=list)
     departed: set[Name] = field(default_factory=set)
     superseded: list[FoundLog] = field(default_factory=list)
+    linked: list[PartitionDir] = field(default_factory=list)
 
 
 def find_logs(directory: Path, settings: TopicSettings, threads: Executor) -> FoundLogs:
@@ -101,13 +109,15 @@ def find_logs(directory: Path, settings: TopicSettings, threads: Executor) -> Fo
     found = FoundLogs()
     partitions: list[tuple[PartitionDir, Path]] = []
     for path in sorted(directory.iterdir()):
-        if path.name.endswith(DEPARTURE) and path.is_file():
+        if path.name.endswith(DEPARTURE) and is_file(path):
             departed = parse_partition_dir(path.name.removesuffix(DEPARTURE))
             if departed is not None:
                 found.departed.add((departed.topic, departed.partition))
-        if not path.is_dir() or path.name == REMOTE_INDEXES:
-            continue
         name = parse_partition_dir(path.name)
+        if path.is_symlink() and path.is_dir() and name is not None:
+            found.linked.append(name)
+        if not is_directory(path) or path.name == REMOTE_INDEXES:
+            continue
         if name is None:
             raise NotALogDirectoryError(
                 f"directory name, expected <topic>-<partition>: {path}"
@@ -121,6 +131,7 @@ def find_logs(directory: Path, settings: TopicSettings, threads: Executor) -> Fo
 
     def check(listed: tuple[PartitionDir, Path]) -> str | Exception | None:
         try:
+            check_no_links(listed[1])
             return check_log(listed[1])
         except DISK_FAILURES as error:  # raised after all logs are checked
             return error

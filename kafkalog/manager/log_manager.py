@@ -513,7 +513,8 @@ class LogManager(Mapping[Name, WritableLog]):
             If `topic_id` is invalid, or if `directory` is not a log directory of the
             manager, or is cordoned.
         LogStateError
-            If there is only a future log of the partition.
+            If there is only a future log of the partition, or only a symbolic link to
+            its directory.
         OSError
             If the disks of all directories fail, or that of `directory`.
 
@@ -553,6 +554,8 @@ class LogManager(Mapping[Name, WritableLog]):
         *,
         is_new: bool,
     ) -> WritableLog:
+        for each in self._directories:
+            each.check_no_link(name)
         if not is_new:
             self._raise_if_offline(name)
         if (future := self.futures.get(name)) is not None:
@@ -691,6 +694,8 @@ class LogManager(Mapping[Name, WritableLog]):
         LogClosedError
             If the manager is closed, if the partition may be in an offline directory,
             or if `directory` is offline.
+        LogStateError
+            If `directory` has a symbolic link of the partition's name.
         OSError
             If the disk fails.
 
@@ -712,6 +717,7 @@ class LogManager(Mapping[Name, WritableLog]):
         name = topic, partition
         with self._while_open():
             target = self._managed(directory)
+            target.check_no_link(name)
             if name not in self:
                 self._raise_if_offline(name)
             before = self._mover.target_of(name)

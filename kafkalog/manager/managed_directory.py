@@ -19,7 +19,7 @@ from typing import Final
 from uuid import uuid4
 
 from kafkalog.config import BrokerConfig, LogConfig
-from kafkalog.errors import LogClosedError, UnsupportedFormatError
+from kafkalog.errors import LogClosedError, LogStateError, UnsupportedFormatError
 from kafkalog.formats.partition_files import format_clean_shutdown
 from kafkalog.formats.properties import MetaProperties
 from kafkalog.log.clock import Clock, Scheduler
@@ -294,7 +294,7 @@ class ManagedDirectory:
                     self.fail(error)
 
     def _offsets(self, checkpoint: str) -> Offsets:
-        offsets = {}
+        offsets = self._offsets_of_links(checkpoint)
         for name, log in [*self.logs.items(), *self.futures.items()]:
             with log.runtime.lock:
                 if checkpoint == RECOVERY_POINTS:
@@ -304,6 +304,21 @@ class ManagedDirectory:
                 elif (start := log.log_start_to_checkpoint) is not None:
                     offsets[name] = start
         return offsets
+
+    def _offsets_of_links(self, checkpoint: str) -> Offsets:
+        """Return the checkpointed offsets of the links to partitions."""
+        if not self.found.linked:
+            return {}
+        names = {(name.topic, name.partition) for name in self.found.linked}
+        offsets = read_offsets_or_none(self.path, checkpoint)
+        return {name: offset for name, offset in offsets.items() if name in names}
+
+    def check_no_link(self, name: Name) -> None:
+        """Raise `LogStateError` if there is a symbolic link to a partition."""
+        for linked in self.found.linked:
+            if (linked.topic, linked.partition) == name and linked.state is None:
+                path = self.path / linked.name
+                raise LogStateError(f"symbolic link, expected a directory: {path}")
 
     def delete(self, name: Name, *, is_future: bool = False) -> Path:
         """Close a log and mark its directory as deleted; return the new path.
@@ -462,7 +477,8 @@ class ManagedDirectory:
         if self.failure is not None:
             raise self.failure
         owned, self._owned = self._owned, None
-        owned.release(WHOLE, in_order=True, marker=format_clean_shutdown())
+        marker = None if self.found.linked else format_clean_shutdown()
+        owned.release(WHOLE, in_order=True, marker=marker)
 
     def _close(self, log: WritableLog) -> Exception | None:
         try:

@@ -27,7 +27,14 @@ from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.storage.file_names import FileKind, parse_file_names, parse_partition_dir
-from kafkalog.storage.location import AnyPath, Location, entries, locate
+from kafkalog.storage.location import (
+    AnyPath,
+    Location,
+    entries,
+    is_directory,
+    is_file,
+    locate,
+)
 from kafkalog.storage.remote_source import RemotePath
 
 IndexRows = npt.NDArray[np.void]
@@ -504,12 +511,12 @@ def _entries(path: Location, kind: FileKind) -> tuple[Files, list[str]]:
     for entry in listed:
         if entry.name.endswith(ends):
             name = names.get(entry.name)
-            if name is None or not entry.is_file(follow_symlinks=False):
+            if name is None or not is_file(entry):
                 continue
             if name.kind == kind:
                 files[name.base_offset] = entry.path
             else:
                 files.setdefault(name.base_offset, None)
-        elif entry.is_dir(follow_symlinks=False):
+        elif is_directory(entry):
             folders.append(entry.name)
     return files, folders

@@ -37,6 +37,7 @@ from kafkalog.storage.location import (
     allocated_size,
     entries,
     file_size,
+    is_file,
     read_range,
     regular_files,
 )
@@ -124,7 +125,7 @@ def _partitions(
     directory: Location, topics: Sequence[str], partitions: Sequence[int]
 ) -> Iterator[PartitionSummary]:
     starts = read_offsets_or_none(directory, LOG_STARTS)
-    clean = (directory / CLEAN_SHUTDOWN).exists()
+    clean = is_file(directory / CLEAN_SHUTDOWN)
     listed = list_partitions(directory, marked=True)
     places = [(name.topic, name.partition) for name, _ in listed]
     for i in choose_partitions(places, topics, partitions):

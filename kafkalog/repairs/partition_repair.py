@@ -11,6 +11,7 @@ Nothing in the partition's directory is changed.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -45,7 +46,7 @@ from kafkalog.storage.file_names import (
     file_name,
     parse_file_name,
 )
-from kafkalog.storage.location import entries
+from kafkalog.storage.location import entries, is_file
 from kafkalog.verification.partition_checks import TAILS
 from kafkalog.verification.path_verification import verify_locked
 from kafkalog.verification.recovery_effects import STRAYS
@@ -134,7 +135,7 @@ class PartitionDamage:
         parsed = {
             entry.name: parse_file_name(entry.name)
             for entry in entries(self.directory)
-            if entry.is_file(follow_symlinks=False)
+            if is_file(entry)
         }
         return {file: name for file, name in parsed.items() if name is not None}
 
@@ -493,15 +494,15 @@ class _Attempt:
         for file in sorted(wanted):
             before, after = self._damage.directory / file, rehearsal.copy / file
             reason = wanted[file]
-            if before.is_symlink() or (before.exists() and not before.is_file()):
+            if os.path.lexists(before) and not is_file(before):
                 continue  # a link or a directory is not Kafka's, and stays
             if not after.is_file():
-                if before.is_file():
+                if is_file(before):
                     changes.append(self._change(file, RepairKind.REMOVE, reason))
                 continue
             rehearsal.disk.copy_content(after)
             data = after.read_bytes()
-            if before.is_file() and before.read_bytes() == data:
+            if is_file(before) and before.read_bytes() == data:
                 continue
             (self._place / file).write_bytes(data)
             changes.append(
@@ -524,7 +525,7 @@ class _Attempt:
         if any(each.lost for each in self._excerpts.values()):
             reason = "bytes of the log are removed"
             found = set(self._names)
-            if (self._damage.directory.parent / CLEAN_SHUTDOWN).exists():
+            if is_file(self._damage.directory.parent / CLEAN_SHUTDOWN):
                 found.update(path.name for path in rehearsal.copy.glob("*.snapshot"))
             for file in found:
                 name = parse_file_name(file)
@@ -534,7 +535,7 @@ class _Attempt:
                     and name.base_offset > self._first_loss
                 ):
                     wanted.setdefault(file, reason)
-            if (self._damage.directory / LEADER_EPOCHS).exists():
+            if is_file(self._damage.directory / LEADER_EPOCHS):
                 wanted.setdefault(LEADER_EPOCHS, reason)
         return wanted
 
@@ -617,10 +618,10 @@ class _Attempt:
         directory = root / source.name
         directory.mkdir(parents=True)
         for name in (*CHECKPOINTS, CLEAN_SHUTDOWN):
-            if (source.parent / name).is_file():
+            if is_file(source.parent / name):
                 shutil.copyfile(source.parent / name, root / name)
         for path in source.iterdir():
-            if path.is_symlink() or not path.is_file():
+            if not is_file(path):
                 continue
             result = results.pop(path.name, path)
             if result is not None:

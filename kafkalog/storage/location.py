@@ -97,7 +97,7 @@ def entries(directory: Location) -> Sequence[Entry]:
         return list(listing)
 
 
-def is_file(path: Path | Entry) -> bool:
+def is_file(path: Location | Entry) -> bool:
     """Return whether a path in a log directory counts as a file.
 
     This is the rule for all that is listed, opened or written: only a regular file
@@ -109,16 +109,20 @@ def is_file(path: Path | Entry) -> bool:
     """
     if isinstance(path, Path):
         return _is_kind(path, stat.S_ISREG)
+    if isinstance(path, RemotePath):
+        return path.is_file()
     return path.is_file(follow_symlinks=False)
 
 
-def is_directory(path: Path | Entry) -> bool:
+def is_directory(path: Location | Entry) -> bool:
     """Return whether a path in a log directory counts as a directory.
 
     Links count as missing, as for `is_file`.
     """
     if isinstance(path, Path):
         return _is_kind(path, stat.S_ISDIR)
+    if isinstance(path, RemotePath):
+        return path.is_dir()
     return path.is_dir(follow_symlinks=False)
 
 

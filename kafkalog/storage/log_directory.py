@@ -5,6 +5,7 @@ Source: ``LogManager.scala``, ``LogDirFailureChannel.java``.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -14,16 +15,19 @@ from kafkalog.errors import NotALogDirectoryError
 from kafkalog.storage.checkpoint_file import (
     CLEANED_TO,
     HIGH_WATERMARKS,
+    LEADER_EPOCHS,
     LOG_STARTS,
     RECOVERY_POINTS,
 )
 from kafkalog.storage.file_names import (
+    CLEAN_SHUTDOWN,
     META_PROPERTIES,
+    PARTITION_METADATA,
     PartitionDir,
     parse_file_name,
     parse_partition_dir,
 )
-from kafkalog.storage.location import Location, entries
+from kafkalog.storage.location import Location, entries, is_directory, is_file
 
 ROOT_FILES: Final = frozenset(
     {RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANED_TO, META_PROPERTIES}
@@ -35,6 +39,40 @@ LINKED: Final = (
     "verified, salvaged or restored if the link itself is named"
 )
 """The problem of a link to a partition."""
+
+
+LINKED_FILE: Final = (
+    "symbolic link, expected a regular file: a broker follows it; here it counts as "
+    "missing, and the log is not opened for writing"
+)
+"""The problem of a link in the place of a file of Kafka's."""
+
+FILES: Final = ROOT_FILES | {CLEAN_SHUTDOWN, LEADER_EPOCHS, PARTITION_METADATA}
+"""Names of Kafka's files in a log directory or a partition that have no offset."""
+
+
+def is_loaded_name(name: str) -> bool:
+    """Return whether a broker loads or completes a file of this name.
+
+    >>> is_loaded_name("7.log"), is_loaded_name("7.log.deleted")
+    (True, False)
+    """
+    parsed = parse_file_name(name)
+    return name in FILES or (parsed is not None and parsed.suffix in (None, "swap"))
+
+
+def check_no_links(directory: Path) -> None:
+    """Raise `OSError` if a partition has a link or a special file as a file of Kafka's.
+
+    A broker follows a link, and nothing is written through one here: the log would not
+    be the one that the broker loads.
+    """
+    for entry in entries(directory):
+        if is_file(entry) or not is_loaded_name(entry.name):
+            continue
+        if entry.name in FILES or not is_directory(entry):
+            path = str(directory / entry.name)
+            raise OSError(errno.EINVAL, "Not a regular file", path)
 
 
 def is_partition(directory: Location) -> bool:
@@ -83,7 +121,7 @@ def list_partitions(
     partitions = []
     for entry in entries(directory):
         name = parse_partition_dir(entry.name)
-        if name is None or not entry.is_dir(follow_symlinks=False):
+        if name is None or not is_directory(entry):
             continue
         if marked or name.state is None:
             partitions.append((name, directory / entry.name))

@@ -47,9 +47,11 @@ from kafkalog.storage.file_names import (
     parse_file_name,
     parse_partition_dir,
 )
-from kafkalog.storage.location import local_path
+from kafkalog.storage.location import is_directory, is_file, local_path
 from kafkalog.storage.log_directory import (
+    LINKED_FILE,
     ROOT_FILES,
+    is_loaded_name,
     is_partition,
     list_partitions,
     partitions_under,
@@ -284,10 +286,10 @@ class Verification:
         for file in (LOG_STARTS, CLEANED_TO):
             with suppress(OSError):
                 offsets[file] = read_offsets_or_none(root, file)
-        clean = (root / CLEAN_SHUTDOWN).exists()
+        clean = is_file(root / CLEAN_SHUTDOWN)
         surroundings = surroundings_of(name, offsets, clean=clean)
         check = PartitionCheck.of(where, "", self._list(where, ""), surroundings)
-        if not check.is_kafkas:
+        if not (check.is_kafkas or self.problems):
             raise NotALogDirectoryError(f"no files of Kafka's: {where}")
         self._run([check], run)
 
@@ -351,6 +353,10 @@ class Verification:
                 if entry.is_file(follow_symlinks=self.links):
                     self.sizes[prefix + entry.name] = entry.stat().st_size
                     names.append(entry.name)
+                elif is_loaded_name(entry.name) and entry.is_file():
+                    findings = Findings(prefix + entry.name)
+                    findings.add(Cause.FOREIGN, LINKED_FILE)
+                    self.problems += findings.problems
         return names
 
     def _small(
@@ -366,7 +372,7 @@ class Verification:
     def _remote_cache(self, where: Path) -> None:
         """Check the indexes in the cache of tiered storage, each without its log."""
         cache = where / REMOTE_INDEXES
-        if not cache.is_dir():
+        if not is_directory(cache):
             return
         for file in self._list(cache, f"{REMOTE_INDEXES}/"):
             kind = file.rsplit(".", 1)[-1]
@@ -414,7 +420,7 @@ class Verification:
     def _check_topic_ids(self, where: Path, checks: list[PartitionCheck]) -> None:
         """Compare topic ids with the cluster's metadata, if it is here and valid."""
         metadata = where / METADATA_PARTITION
-        if not metadata.is_dir() or (ids := topic_ids(metadata)) is None:
+        if not is_directory(metadata) or (ids := topic_ids(metadata)) is None:
             return
         for check in checks:
             if not (problems := self._topic_id(check, ids)):

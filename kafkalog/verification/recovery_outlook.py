@@ -44,7 +44,8 @@ from kafkalog.storage.file_names import (
     parse_file_name,
     parse_partition_dir,
 )
-from kafkalog.storage.location import entries
+from kafkalog.storage.location import entries, is_file
+from kafkalog.storage.log_directory import LINKED_FILE
 from kafkalog.verification.recovery_effects import (
     FramedEnd,
     PartitionContents,
@@ -89,10 +90,13 @@ def add_recovery(
     With `links`, symbolic links count as the files that they lead to.
     """
     by_directory: dict[Path, list[Problem]] = defaultdict(list)
+    predicted = []
     for problem in problems:
         place = where / problem.path if where.is_dir() else where
-        by_directory[place.parent].append(problem)
-    predicted = []
+        if problem.message == LINKED_FILE:
+            predicted.append(_with(problem, Recovery.NOTHING))  # a broker follows it
+        else:
+            by_directory[place.parent].append(problem)
     for directory, here in by_directory.items():
         name = parse_partition_dir(directory.absolute().name)
         lone = all(parse_file_name(Path(listed.path).name) is None for listed in here)
@@ -135,7 +139,7 @@ def _with_deleted_log(
 def _offset(root: Path, name: str, key: tuple[str, int]) -> int:
     """Return a partition's offset in a checkpoint; 0 if that cannot be read."""
     with suppress(OSError):
-        if (root / name).is_file():
+        if is_file(root / name):
             return read_offsets_or_none(root, name).get(key, 0)
     return 0
 
@@ -217,7 +221,7 @@ class PartitionOutlook:
             directory=directory,
             names={file: parsed for file, parsed in files if parsed is not None},
             state=None if name is None else name.state,
-            clean=(root / CLEAN_SHUTDOWN).exists() and not raft,
+            clean=is_file(root / CLEAN_SHUTDOWN) and not raft,
             recovery_point=0 if raft else _offset(root, RECOVERY_POINTS, key),
             log_start_offset=_offset(root, LOG_STARTS, key),
             contents=contents,

@@ -224,12 +224,10 @@ def _within(paths: tuple[Path, ...]) -> Iterator[str]:
     for path in paths:
         _expect(path)
         if path.is_dir():
+            from kafkalog.storage.location import is_file
+
             with os.scandir(path) as listing:
-                names = [
-                    entry.name
-                    for entry in listing
-                    if entry.is_file(follow_symlinks=False)
-                ]
+                names = [entry.name for entry in listing if is_file(entry)]
             files = [path / name for name in names if Path(name).suffix in DUMPED]
             if not files:
                 known = ", ".join(sorted(DUMPED))

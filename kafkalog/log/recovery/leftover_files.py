@@ -27,6 +27,7 @@ from kafkalog.codecs.decimal_text import int_from_text
 from kafkalog.errors import StrayFileError
 from kafkalog.log.recovery.recovery_report import RecoveryReport
 from kafkalog.storage.durable_file import Disk
+from kafkalog.storage.location import is_file
 
 CLEANED: Final = ".cleaned"
 DELETED: Final = ".deleted"
@@ -80,7 +81,7 @@ def list_files(directory: Path) -> Listing:
     files: defaultdict[str, set[str]] = defaultdict(set)
     with os.scandir(directory) as entries:
         for entry in entries:
-            if entry.is_file(follow_symlinks=False):
+            if is_file(entry):
                 name = entry.name
                 files[name[name.rfind(".") :]].add(name)
     return files
@@ -92,7 +93,7 @@ def file_names(directory: Path, suffix: str = "") -> list[str]:
         files = [
             entry.name
             for entry in entries
-            if entry.name.endswith(suffix) and entry.is_file(follow_symlinks=False)
+            if entry.name.endswith(suffix) and is_file(entry)
         ]
     return sorted(files)
 

@@ -9,11 +9,8 @@ Source: ``UnifiedLog.create``, and its constructor.
 
 from __future__ import annotations
 
-import errno
 import os
-import stat
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from kafkalog.config import BrokerConfig, LogConfig
@@ -30,7 +27,6 @@ from kafkalog.log.watermarks import find_first_unstable, set_log_start
 from kafkalog.log.writable_log import WritableLog
 from kafkalog.storage.checkpoint_file import LEADER_EPOCHS
 from kafkalog.storage.durable_file import DISK, Disk
-from kafkalog.storage.file_names import PARTITION_METADATA
 
 
 def check_log(directory: Path, topic_id: str | None = None) -> str | None:
@@ -42,23 +38,14 @@ def check_log(directory: Path, topic_id: str | None = None) -> str | None:
     `CorruptCheckpointError` or `LogArgumentError` for an unreadable
     ``partition.metadata`` or ``leader-epoch-checkpoint``, `InconsistentTopicIdError`
     for the id of another topic, `StrayFileError` for a segment file without an offset
-    in its name, and `OSError` if one of the files is not a regular file.
+    in its name.
     """
     if not directory.is_dir():
         return None
     check_names(list_files(directory))
-    _check_kinds(directory / PARTITION_METADATA, directory / LEADER_EPOCHS)
     read_epochs(directory / LEADER_EPOCHS)
     stored = TopicIdFile(directory, DISK)
     return stored.topic_id if stored.start(topic_id) else None
-
-
-def _check_kinds(*paths: Path) -> None:
-    """Raise `OSError` for an existing path that is not a regular file."""
-    for path in paths:
-        with suppress(FileNotFoundError):
-            if not stat.S_ISREG(path.lstat().st_mode):
-                raise OSError(errno.EINVAL, "Not a regular file", str(path))
 
 
 def load_log(
