@@ -85,7 +85,8 @@ class CleanableLog:
     """A log, and the range of it that a round of compaction covers.
 
     `must_reset_checkpoint` is set if the checkpointed offset is not in the log,
-    `needs_compaction_now` if a record has waited for ``max.compaction.lag.ms``.
+    `needs_compaction_now` if a record has waited for ``max.compaction.lag.ms``. The
+    lowest of `limits` ends the range.
     """
 
     log: WritableLog
@@ -95,6 +96,7 @@ class CleanableLog:
     cleanable_bytes: int
     must_reset_checkpoint: bool
     needs_compaction_now: bool
+    limits: tuple[LimitOffset, ...] = ()
 
     @property
     def name(self) -> tuple[str, int]:
@@ -155,6 +157,7 @@ def _find_cleanable(
         ),
         must_reset_checkpoint=is_invalid,
         needs_compaction_now=checks_age and _is_overdue(log, dirty, active, now_ms),
+        limits=tuple(limits),
     )
 
 

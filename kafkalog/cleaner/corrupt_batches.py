@@ -10,13 +10,15 @@ are no batch are dropped or raise, as the batches after them could not be found.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 import numpy as np
 
-from kafkalog.errors import CorruptRecordError, LocatedError
+from kafkalog.errors import CorruptRecordError, KafkaLogError, LocatedError
 
 OnCorruptBatch: TypeAlias = Literal["raise", "skip", "keep"]
 
@@ -45,6 +47,18 @@ class CorruptBatch:
     last_offset: int | None
     reason: str
     kept: bool
+
+    def __str__(self) -> str:
+        """Return one line: what became of it, the reason, the place, and the offsets.
+
+        >>> print(CorruptBatch("0.log", 17, 4, 6, "CRC mismatch", False))
+        dropped: CRC mismatch: 0.log at byte 17, offsets 4 to 6
+        """
+        outcome = "kept" if self.kept else "dropped"
+        text = f"{outcome}: {self.reason}: {self.segment} at byte {self.position}"
+        if self.first_offset is None or self.last_offset is None:
+            return text
+        return f"{text}, offsets {self.first_offset} to {self.last_offset}"
 
 
 class CorruptBatches:
@@ -118,3 +132,26 @@ class CorruptBatches:
         if self.is_kept:
             error.add_note("It cannot be kept: its size or offsets are wrong, too.")
         return error
+
+
+@contextmanager
+def locating_errors(directory: Path, copy: Path) -> Iterator[None]:
+    """Make errors about a copy of a partition name the partition's own files.
+
+    An error about a record, which names no file, becomes one that names `directory`.
+    """
+    try:
+        yield
+    except LocatedError as error:
+        if isinstance(error.path, Path) and error.path.parent == copy:
+            error.path = directory / error.path.name
+        raise
+    except KafkaLogError as error:
+        if not isinstance(error.__cause__, LocatedError):
+            raise
+        corrupt = error.__cause__
+        if isinstance(corrupt.path, Path) and corrupt.path.parent == copy:
+            corrupt.path = directory / corrupt.path.name
+        elif corrupt.path is None:
+            corrupt = corrupt.located(directory)
+        raise corrupt from None

@@ -1,7 +1,12 @@
 """`compact`: compaction of logs that no broker has open, in place or to a copy.
 
-By default, a partition is copied to a temporary directory and compacted there, and the
-report has the numbers before and after.
+By default, a partition is compacted on a rehearsal disk, which reads the files where
+they are and keeps what is written in a temporary directory. The report has the numbers
+before and after.
+
+Before logs are compacted in place, all are compacted on such a disk, without output: an
+error ends the call before anything is changed. Copies are written to a directory that
+gets its name when it is complete.
 
 Records at or above the checkpointed high watermark are not compacted, as a broker may
 truncate them. Without that checkpoint, the log end offset is used.
@@ -9,50 +14,48 @@ truncate them. Without that checkpoint, the log end offset is used.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from kafkalog.cleaner.batch_chunks import ChunkReader
-from kafkalog.cleaner.corrupt_batches import CorruptBatches
+from kafkalog.cleaner.cleanable_range import find_cleanable
+from kafkalog.cleaner.corrupt_batches import (
+    CorruptBatch,
+    CorruptBatches,
+    OnCorruptBatch,
+    locating_errors,
+)
 from kafkalog.cleaner.log_cleaner import LogCleaner
+from kafkalog.cleaner.log_copies import check_loaded, copy_partition, rehearsed
 from kafkalog.cleaner.partition_facts import chosen, partitions_at
+from kafkalog.cleaner.unchanged_logs import reasons_not_to_compact
 from kafkalog.config import LogConfig
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import (
-    KafkaLogError,
-    LocatedError,
     LogArgumentError,
+    LogCleaningAbortedError,
     LogStateError,
 )
 from kafkalog.formats.batch_headers import have_flag
 from kafkalog.formats.layout import CONTROL_FLAG, MAX_BATCH_BYTES
-from kafkalog.log.clock import Clock, Scheduler
 from kafkalog.log.opening import open_to_append
 from kafkalog.log.ownership import Name
 from kafkalog.log.topic_settings import TopicSettings
 from kafkalog.log.writable_log import WritableLog
-from kafkalog.storage.checkpoint_file import (
-    HIGH_WATERMARKS,
-    LOG_STARTS,
-    RECOVERY_POINTS,
-    read_offsets_or_none,
-    write_offsets,
-)
+from kafkalog.storage.checkpoint_file import HIGH_WATERMARKS, read_offsets_or_none
 from kafkalog.storage.durable_file import DISK
-from kafkalog.storage.file_names import CLEAN_SHUTDOWN
-from kafkalog.storage.location import is_file, local_path
+from kafkalog.storage.file_names import parse_file_name
+from kafkalog.storage.location import local_path
 from kafkalog.storage.log_directory import is_partition
+from kafkalog.storage.pending_directory import PendingDirectory
 
 SCHEMA: Final = 1
 CHUNK_BYTES: Final = 1 << 20
-UNCOPIED_SUFFIXES: Final = (".deleted", ".cleaned", ".swap", ".tmp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,25 +66,32 @@ class CompactionReport:
     ----------
     topic, partition : str, int
         The partition.
-    records_before, records_after : int
-        Records, without control records.
+    records_before, records_after : int or None
+        Records, without control records and those in corrupt batches. None for a log
+        that was not read, as its topic does not have ``compact`` in ``cleanup.policy``.
     bytes_before, bytes_after : int
         Bytes of the ``.log`` files.
-    tombstones : int
+    tombstones : int or None
         Records without a value that are left.
     segments_before, segments_after : int
         Segments, the active one included.
+    corrupt : tuple of CorruptBatch
+        The corrupt batches that were dropped or kept.
+    unchanged_because : tuple of str
+        The reasons for which no record was removed, by setting; empty if any was.
     """
 
     topic: str
     partition: int
-    records_before: int
-    records_after: int
+    records_before: int | None
+    records_after: int | None
     bytes_before: int
     bytes_after: int
-    tombstones: int
+    tombstones: int | None
     segments_before: int
     segments_after: int
+    corrupt: tuple[CorruptBatch, ...] = ()
+    unchanged_because: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as it is printed in JSON.
@@ -91,44 +101,57 @@ class CompactionReport:
         >>> list(CompactionReport("state", 0, 2, 1, 80, 71, 0, 1, 2).as_dict())[:3]
         ['schema', 'topic', 'partition']
         """
-        return {"schema": SCHEMA, **asdict(self)}
+        return {
+            "schema": SCHEMA,
+            **asdict(self),
+            "corrupt": [asdict(batch) for batch in self.corrupt],
+            "unchanged_because": list(self.unchanged_because),
+        }
 
 
 def compact(
-    path: str | Path,
+    path: str | Path | Sequence[str | Path],
     *,
     output: str | Path | None = None,
     in_place: bool = False,
     force: bool = False,
     topics: Sequence[str] = (),
     partitions: Sequence[int] = (),
+    on_corruption: OnCorruptBatch = "raise",
+    max_batch_bytes: int = MAX_BATCH_BYTES,
 ) -> list[CompactionReport]:
     """Compact the partitions under a path, or report the result of compacting them.
 
     The last record of each key is kept; a tombstone only until it is due. The active
     segment is rolled first, so that its records are compacted, too. By default nothing
-    under `path` is changed: copies in a temporary directory are compacted.
+    under `path` is changed: what compaction writes goes to a temporary directory.
 
     Parameters
     ----------
-    path : str or path-like
+    path : str or path-like, or a sequence of them
         A partition's directory, or a log directory. In a log directory, the partitions
         of `topics` are compacted; without `topics`, those of all topics with
         ``compact`` in ``cleanup.policy``.
     output : str or path-like, optional
-        A directory for compacted copies of the partitions. It is created if it is
-        missing.
+        A directory for compacted copies of the partitions, which is missing or empty.
+        It gets its name when all of them are complete.
     in_place : bool
-        Whether to compact the partitions themselves. No broker may have them open.
+        Whether to compact the partitions themselves. No broker may have them open. They
+        are compacted without output before, so an error changes none of them.
     force : bool
         Whether to compact topics without ``compact`` in ``cleanup.policy``, too.
     topics, partitions : sequence
         Names of topics and numbers of partitions to compact; by default all.
+    on_corruption : {"raise", "skip", "keep"}
+        Whether a corrupt batch raises an error, is dropped, or is copied byte for byte,
+        with the CRC that does not match. The report lists the batches.
+    max_batch_bytes : int
+        Greatest size of a batch, uncompressed.
 
     Returns
     -------
     list of CompactionReport
-        A report for each partition.
+        A report for each partition that was found.
 
     Raises
     ------
@@ -137,14 +160,19 @@ def compact(
     NotALogDirectoryError
         If `path` is neither a partition nor a log directory.
     LogArgumentError
-        If both `output` and `in_place` are given.
+        If both `output` and `in_place` are given, or an argument is invalid.
     LogStateError
-        If a partition exists in `output`, if `output` is in the log directory, or if a
-        topic to be compacted in place does not have ``compact`` in ``cleanup.policy``.
+        If `output` is not empty, or is in a log directory, if an interrupted copy is in
+        its way, if a partition is found twice, or if a topic to be compacted in place
+        does not have ``compact`` in ``cleanup.policy``.
     LogLockedError
         If a broker, or kafkalog, has a log open for writing.
-    CorruptRecordError, InvalidRecordError
-        If a batch cannot be read.
+    DiskSpaceError
+        If there is not enough space for `output`.
+    CorruptRecordError
+        If a batch is corrupt, and is not to be dropped or kept.
+    BatchTooLargeError
+        If a batch is larger than `max_batch_bytes`, uncompressed.
 
     Examples
     --------
@@ -159,48 +187,68 @@ def compact(
     """
     if output is not None and in_place:
         raise LogArgumentError("both an output directory and in place, expected one")
-    found = _find(local_path(path).absolute(), topics, partitions, force=force)
+    if on_corruption not in ("raise", "skip", "keep"):
+        reason = f"on_corruption {on_corruption!r}, expected raise, skip or keep"
+        raise LogArgumentError(reason)
+    rules = _Rules(on_corruption, max_batch_bytes)
+    paths = [path] if isinstance(path, (str, Path)) else path
+    found = [
+        log
+        for each in paths
+        for log in _find(local_path(each).absolute(), topics, partitions, force=force)
+    ]
+    logs = [log for log in found if log.is_chosen]
+    _check_names(logs)
     if in_place:
-        for log in found:
-            if not (force or log.config.compact):
-                raise _not_to_be_compacted(log)
-        return [_compact(log, log.directory) for log in found]
-    if output is not None:
-        target = local_path(output).absolute()
-        for log in found:
-            if (target / log.directory.name).exists():
-                raise LogStateError(f"partition exists: {target / log.directory.name}")
-            if target.resolve().is_relative_to(log.directory.parent.resolve()):
-                raise LogStateError(f"output directory in the log directory: {target}")
-        return [_compact_copy(log, target) for log in found]
-    reports = []
-    for log in found:
-        with TemporaryDirectory(prefix="kafkalog-compact-") as root:
-            reports.append(_compact_copy(log, Path(root)))
-    return reports
+        reports = _compact_in_place(logs, rules, force=force)
+    elif output is not None:
+        reports = _compact_copies(logs, local_path(output).absolute(), rules)
+    else:
+        reports = [_plan(log, rules) for log in logs]
+    done = iter(reports)
+    return [next(done) if log.is_chosen else _unread(log) for log in found]
 
 
 class FoundLog(NamedTuple):
-    """The directory, name and settings of a partition."""
+    """The directory, name and settings of a partition.
+
+    `is_chosen` is whether it is compacted.
+    """
 
     directory: Path
     name: Name
     config: LogConfig
+    is_chosen: bool
+
+
+class _Rules(NamedTuple):
+    on_corruption: OnCorruptBatch
+    max_batch_bytes: int
 
 
 def _find(
     path: Path, topics: Sequence[str], partitions: Sequence[int], *, force: bool
 ) -> list[FoundLog]:
-    """Return the logs to compact; the settings of the cluster are read once."""
+    """Return the logs at a path; the settings of the cluster are read once."""
     found = partitions_at(path)
     parents = [directory.parent for directory, _ in found[:1]]
     settings = TopicSettings(parents, None, None, None)
-    if not (force or topics or is_partition(path)):
-        found = [one for one in found if settings.of(one[1][0]).config.compact]
-    return [
-        FoundLog(directory, name, settings.of(name[0]).config)
-        for directory, name in chosen(found, topics, partitions)
-    ]
+    is_named = bool(force or topics or is_partition(path))
+    logs = []
+    for directory, name in chosen(found, topics, partitions):
+        config = settings.of(name[0]).config
+        logs.append(FoundLog(directory, name, config, is_named or config.compact))
+    return logs
+
+
+def _check_names(logs: Sequence[FoundLog]) -> None:
+    """Raise `LogStateError` if two logs are of one partition."""
+    directories: dict[Name, Path] = {}
+    for log in logs:
+        if log.name in directories:
+            both = f"{directories[log.name]}, {log.directory}"
+            raise LogStateError(f"two logs of one partition: {both}")
+        directories[log.name] = log.directory
 
 
 def _not_to_be_compacted(log: FoundLog) -> LogStateError:
@@ -210,101 +258,88 @@ def _not_to_be_compacted(log: FoundLog) -> LogStateError:
     return error
 
 
-def _compact_copy(log: FoundLog, target: Path) -> CompactionReport:
-    """Copy a partition to another log directory, and compact the copy."""
-    return _compact(log, copy_partition(log.directory, log.name, target))
-
-
-def copy_partition(source: Path, name: Name, target: Path) -> Path:
-    """Copy a partition, and its lines of the checkpoints, to another log directory.
-
-    The line of ``cleaner-offset-checkpoint`` is not copied. Returns the new directory.
-    """
-    directory = target / source.name
-    directory.mkdir(parents=True)
-    for path in sorted(source.iterdir()):
-        if is_file(path) and not path.name.endswith(UNCOPIED_SUFFIXES):
-            shutil.copyfile(path, directory / path.name)
-    for checkpoint in (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS):
-        offsets = read_offsets_or_none(source.parent, checkpoint)
-        if name in offsets:
-            copied = read_offsets_or_none(target, checkpoint) | {name: offsets[name]}
-            write_offsets(target, checkpoint, copied, DISK)
-    if is_file(source.parent / CLEAN_SHUTDOWN):
-        shutil.copyfile(source.parent / CLEAN_SHUTDOWN, target / CLEAN_SHUTDOWN)
-    return directory
-
-
-@contextmanager
-def locating_errors(directory: Path, copy: Path) -> Iterator[None]:
-    """Make errors about a copy of a partition name the partition's own files.
-
-    An error about a record, which names no file, becomes one that names `directory`.
-    """
-    try:
-        yield
-    except LocatedError as error:
-        if isinstance(error.path, Path) and error.path.parent == copy:
-            error.path = directory / error.path.name
-        raise
-    except KafkaLogError as error:
-        if not isinstance(error.__cause__, LocatedError):
-            raise
-        corrupt = error.__cause__
-        if isinstance(corrupt.path, Path) and corrupt.path.parent == copy:
-            corrupt.path = directory / corrupt.path.name
-        elif corrupt.path is None:
-            corrupt = corrupt.located(directory)
-        raise corrupt from None
-
-
-def open_replicated(
-    directory: Path,
-    name: Name,
-    config: LogConfig,
-    *,
-    clock: Clock | None = None,
-    scheduler: Scheduler | None = None,
-) -> WritableLog:
-    """Open a log; without a checkpointed high watermark, that is the log end offset."""
-    is_replica = name in read_offsets_or_none(directory.parent, HIGH_WATERMARKS)
-    log = open_to_append(directory, config, clock=clock, scheduler=scheduler)
-    if not is_replica:
-        log.update_high_watermark(log.log_end_offset)
-    return log
-
-
-def _compact(found: FoundLog, directory: Path) -> CompactionReport:
-    """Compact a log, or its copy in another directory."""
-    name = found.name
-    with (
-        locating_errors(found.directory, directory),
-        _opened(directory, name, found.config) as log,
-    ):
-        before = _measure(log)
-        if log.growing_segments[-1].size:
-            log.roll()
-        with LogCleaner({name: log}) as cleaner:
-            while cleaner.clean(*name) is not None:
-                pass
-        after = _measure(log)
+def _unread(log: FoundLog) -> CompactionReport:
+    """Return the report of a log that is not compacted because of its policy."""
+    sizes = [
+        path.lstat().st_size
+        for path in log.directory.iterdir()
+        if (file := parse_file_name(path.name)) is not None
+        and file.kind == "log"
+        and file.suffix is None
+    ]
+    size, policy = sum(sizes), ",".join(log.config.cleanup_policy)
     return CompactionReport(
-        *name,
-        records_before=before[0],
-        records_after=after[0],
-        bytes_before=before[2],
-        bytes_after=after[2],
-        tombstones=after[1],
-        segments_before=before[3],
-        segments_after=after[3],
+        *log.name,
+        records_before=None,
+        records_after=None,
+        bytes_before=size,
+        bytes_after=size,
+        tombstones=None,
+        segments_before=len(sizes),
+        segments_after=len(sizes),
+        unchanged_because=(f"cleanup.policy {policy}, expected compact",),
     )
 
 
+def _plan(found: FoundLog, rules: _Rules) -> CompactionReport:
+    """Compact a log on a rehearsal disk."""
+    with rehearsed(found.directory, found.name, found.config) as rehearsal:
+        return _compact(found, rehearsal.log, rules)
+
+
+def _compact_in_place(
+    logs: Sequence[FoundLog], rules: _Rules, *, force: bool
+) -> list[CompactionReport]:
+    """Compact logs in place, if compaction of all of them succeeds without output."""
+    for log in logs:
+        if not (force or log.config.compact):
+            raise _not_to_be_compacted(log)
+    for log in logs:
+        with (
+            rehearsed(log.directory, log.name, log.config) as rehearsal,
+            suppress(LogCleaningAbortedError),  # a segment is split, for a new round
+        ):
+            _inspect(log, rehearsal.log, rules)
+            rehearsal.disk.discards_records = True
+            _clean(rehearsal.log, log.name, rules)
+    reports = []
+    for log in logs:
+        with _opened(log.directory, log) as opened:
+            reports.append(_compact(log, opened, rules))
+    return reports
+
+
+def _compact_copies(
+    logs: Sequence[FoundLog], target: Path, rules: _Rules
+) -> list[CompactionReport]:
+    """Compact copies of logs in a directory that is complete once it has its name."""
+    sources = {log.directory.parent for log in logs}
+    pending = PendingDirectory(target, sources)
+    pending.check()
+    pending.check_space(
+        sum(path.stat().st_size for log in logs for path in log.directory.glob("*.log"))
+    )
+    reports = []
+    with pending:
+        for log in logs:
+            copy = copy_partition(log.directory, log.name, pending.path)
+            with locating_errors(log.directory, copy), _opened(copy, log) as opened:
+                reports.append(_compact(log, opened, rules))
+            DISK.sync_directory(copy)
+    return reports
+
+
 @contextmanager
-def _opened(directory: Path, name: Name, config: LogConfig) -> Iterator[WritableLog]:
-    """Open a log; after it is closed, remove its files marked as deleted."""
-    log = open_replicated(directory, name, config)
+def _opened(directory: Path, found: FoundLog) -> Iterator[WritableLog]:
+    """Open a log; after it is closed, remove its files marked as deleted.
+
+    Without a checkpointed high watermark, that is the log end offset.
+    """
+    is_replica = found.name in read_offsets_or_none(directory.parent, HIGH_WATERMARKS)
+    log = open_to_append(directory, found.config)
     try:
+        if not is_replica:
+            log.update_high_watermark(log.log_end_offset)
         yield log
         log.close()
     finally:
@@ -313,19 +348,82 @@ def _opened(directory: Path, name: Name, config: LogConfig) -> Iterator[Writable
         DISK.remove_if_there(path)
 
 
-def _measure(log: WritableLog) -> tuple[int, int, int, int]:
-    """Return the numbers of records, tombstones, bytes and segments of a log."""
+class _Contents(NamedTuple):
+    """The numbers of records, tombstones, bytes and segments of a log."""
+
+    records: int
+    tombstones: int
+    size: int
+    segments: int
+    corrupt: dict[tuple[Path, int], CorruptBatch]
+
+
+def _inspect(found: FoundLog, log: WritableLog, rules: _Rules) -> _Contents:
+    """Check that opening a log has cut nothing that is corrupt, and read it all."""
+    check_loaded(found.directory, log.report)
+    return _measure(log, rules)
+
+
+def _compact(found: FoundLog, log: WritableLog, rules: _Rules) -> CompactionReport:
+    """Compact an open log: that of `found`, or its copy."""
+    before = _inspect(found, log, rules)
+    reasons = _clean(log, found.name, rules)
+    after = _measure(log, rules)
+    if before.records != after.records or before.size != after.size:
+        reasons = []
+    return CompactionReport(
+        *found.name,
+        records_before=before.records,
+        records_after=after.records,
+        bytes_before=before.size,
+        bytes_after=after.size,
+        tombstones=after.tombstones,
+        segments_before=before.segments,
+        segments_after=after.segments,
+        corrupt=tuple(_outcomes(before, after)),
+        unchanged_because=tuple(reasons),
+    )
+
+
+def _clean(log: WritableLog, name: Name, rules: _Rules) -> list[str]:
+    """Run rounds of compaction; return why no record was removed, if none was."""
+    if log.growing_segments[-1].size:
+        log.roll()
+    with LogCleaner(
+        {name: log},
+        on_corruption=rules.on_corruption,
+        max_batch_bytes=rules.max_batch_bytes,
+    ) as cleaner:
+        checkpoint, now_ms = cleaner.states.checkpointed(log), log.runtime.now_ms()
+        cleanable = find_cleanable(log, checkpoint, now_ms, checks_age=False)
+        while cleaner.clean(*name) is not None:
+            pass
+    return reasons_not_to_compact(cleanable)
+
+
+def _outcomes(before: _Contents, after: _Contents) -> Iterator[CorruptBatch]:
+    """Yield the corrupt batches of a log, with whether they are still in it."""
+    left = {(each.first_offset, each.last_offset) for each in after.corrupt.values()}
+    for batch in before.corrupt.values():
+        is_left = (batch.first_offset, batch.last_offset) in left
+        yield replace(batch, kept=is_left)
+
+
+def _measure(log: WritableLog, rules: _Rules) -> _Contents:
+    """Read all batches of a log, and count what is in it."""
     segments = log.growing_segments
-    workspace = Workspace()
-    reader = ChunkReader(CHUNK_BYTES, lambda _: None, CorruptBatches(), MAX_BATCH_BYTES)
+    corrupt, workspace = CorruptBatches(rules.on_corruption), Workspace()
+    reader = ChunkReader(CHUNK_BYTES, lambda _: None, corrupt, rules.max_batch_bytes)
     records = tombstones = 0
-    for segment in segments:
+    ends = [*(segment.base_offset for segment in segments[1:]), log.log_end_offset]
+    for segment, end in zip(segments, ends, strict=True):
+        base, size = segment.base_offset, segment.size
         with log.runtime.disk.open(segment.path) as file:
-            for chunk in reader.read(file, 0, segment.size, segment.base_offset):
+            for chunk in reader.read(file, 0, size, base, max(end, base + 1)):
                 rows = chunk.rows[~chunk.is_corrupt]
                 data = rows[~have_flag(rows, CONTROL_FLAG)]
                 for views in reader.read_records(chunk, data, workspace):
                     records += len(views.records)
                     tombstones += int(np.sum(views.records["value_length"] < 0))
     size = sum(segment.size for segment in segments)
-    return records, tombstones, size, len(segments)
+    return _Contents(records, tombstones, size, len(segments), corrupt.found)

@@ -1,36 +1,33 @@
 """`whatif`: report what retention and compaction would remove.
 
-For a log without compaction, only headers are read. A log with ``compact`` in
-``cleanup.policy`` is copied to a temporary directory, and rounds of a `LogCleaner` run
-there. The records that they remove from a batch are counted for the segment that now
-has the batch.
+For a log without compaction, only headers are read. For a log with ``compact`` in
+``cleanup.policy``, rounds of a `LogCleaner` run on a rehearsal disk. The records that
+they remove from a batch are counted for the segment that now has the batch.
+
+A broker may write to the logs, and delete segments: a log of which a file has gone is
+read again.
 
 Source: ``LogManager.cleanupLogs``, ``LogCleaner.java``.
 """
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from kafkalog.cleaner.batch_chunks import ChunkReader
 from kafkalog.cleaner.batch_filter import RemovedRecords
+from kafkalog.cleaner.cleanable_range import find_cleanable
 from kafkalog.cleaner.corrupt_batches import CorruptBatches
 from kafkalog.cleaner.log_cleaner import LogCleaner
-from kafkalog.cleaner.offline_compaction import (
-    CHUNK_BYTES,
-    copy_partition,
-    locating_errors,
-    open_replicated,
-)
+from kafkalog.cleaner.log_copies import rehearsed
 from kafkalog.cleaner.partition_facts import (
     PartitionFacts,
     chosen,
@@ -41,17 +38,21 @@ from kafkalog.cleaner.partition_facts import (
     read_facts,
 )
 from kafkalog.cleaner.removal_report import (
+    KeepRule,
     Removal,
     RemovalCause,
     RemovalReport,
     SettingsUsed,
+    UnchangedLog,
 )
 from kafkalog.cleaner.retention_decision import Fate
+from kafkalog.cleaner.segment_keeping import kept_by_retention
+from kafkalog.cleaner.unchanged_logs import reasons_not_to_compact
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.formats.batch_headers import have_flag
 from kafkalog.formats.layout import CONTROL_FLAG, MAX_BATCH_BYTES
 from kafkalog.formats.timestamps import as_ms
-from kafkalog.log.clock import IdleScheduler
+from kafkalog.log.ownership import Name
 from kafkalog.log.retention import (
     LogOffsets,
     Segment,
@@ -60,18 +61,20 @@ from kafkalog.log.retention import (
     plan_retention,
     with_following,
 )
-from kafkalog.log.topic_settings import TopicSettings
+from kafkalog.log.topic_settings import (
+    PASS_PROPERTIES,
+    PartitionSettings,
+    TopicSettings,
+)
 from kafkalog.log.writable_log import WritableLog
 from kafkalog.segment.growing_segment import GrowingSegment
-from kafkalog.storage.checkpoint_file import (
-    CLEANED_TO,
-    read_offsets,
-    write_offsets,
-)
-from kafkalog.storage.durable_file import DISK
 from kafkalog.storage.location import local_path
 
 Int64s = npt.NDArray[np.int64]
+
+CHUNK_BYTES: Final = 1 << 20
+ATTEMPTS: Final = 5
+"""Number of times that a log is read again after a file of it has gone."""
 
 LONG_MAX: Final = 2**63 - 1
 CAUSES: Final = (
@@ -154,16 +157,67 @@ def whatif(
     )
     used: dict[str, SettingsUsed] = {}
     removals: list[Removal] = []
+    unchanged: list[UnchangedLog] = []
     for directory, name in chosen(partitions_found, topics, partitions):
-        found = find_settings(topic_settings, directory, name[0], changes)
+        try:
+            found = find_settings(topic_settings, directory, name[0], changes)
+            planned = _plan(directory, name, found, now_ms)
+        except FileNotFoundError:
+            if directory.exists():
+                raise
+            continue  # deleted since
         used[name[0]] = SettingsUsed(name[0], found.source, found.unknown)
-        facts = read_facts(directory, name, found)
-        if not facts.segments:
-            continue
-        plan = _plan_on_copy if found.config.compact else _plan_by_retention
-        planned = plan(facts, now_ms)
-        removals += sorted(planned, key=lambda removal: (removal.at, removal.segment))
-    return RemovalReport(tuple(removals), tuple(used.values()), now_ms)
+        removals += sorted(
+            planned.removals, key=lambda removal: (removal.at, removal.segment)
+        )
+        if not planned.removals:
+            unchanged.append(UnchangedLog(*name, tuple(planned.reasons)))
+    return RemovalReport(
+        tuple(removals), tuple(used.values()), now_ms, tuple(unchanged)
+    )
+
+
+class _Plan(NamedTuple):
+    """The removals of a log, and the reasons for which there are no others."""
+
+    removals: list[Removal]
+    reasons: list[str]
+
+
+def _plan(
+    directory: Path, name: Name, settings: PartitionSettings, now_ms: int
+) -> _Plan:
+    """Return the removals of a log; read it again if a broker has deleted a file."""
+    for _ in range(ATTEMPTS):
+        with suppress(FileNotFoundError):
+            return _plan_once(directory, name, settings, now_ms)
+    return _plan_once(directory, name, settings, now_ms)
+
+
+def _plan_once(
+    directory: Path, name: Name, settings: PartitionSettings, now_ms: int
+) -> _Plan:
+    facts = read_facts(directory, name, settings)
+    if not facts.segments:
+        return _Plan([], ["no segments"])
+    reasons = _reasons_to_keep(facts, now_ms)
+    if not settings.config.compact:
+        return _Plan(list(_plan_by_retention(facts, now_ms)), reasons)
+    planned = _plan_by_rounds(facts, now_ms)
+    return _Plan(planned.removals, [*planned.reasons, *reasons])
+
+
+def _reasons_to_keep(facts: PartitionFacts, now_ms: int) -> list[str]:
+    """Return why retention keeps the oldest segment; limits may be unknown."""
+    unknown, reasons = facts.settings.unknown, []
+    if unknown == PASS_PROPERTIES:
+        reasons.append("retention.ms unknown: it may be in server.properties")
+    elif unknown is not None:
+        reasons.append(f"settings unknown: {unknown}")
+    limits = (KeepRule.TIME, KeepRule.SIZE)
+    kept = kept_by_retention(facts, 0, now_ms)
+    known = (each for each in kept if unknown is None or each.rule not in limits)
+    return [*reasons, *map(str, known)]
 
 
 def _plan_by_retention(facts: PartitionFacts, now_ms: int) -> Iterator[Removal]:
@@ -289,49 +343,34 @@ class _Tally:
             yield Removal(*self._facts.name, file, int(records), int(size), cause, when)
 
 
-def _plan_on_copy(facts: PartitionFacts, now_ms: int) -> Iterator[Removal]:
-    """Run compaction and retention on a copy of a log, and count the removals."""
-    tally = _Tally(facts, now_ms)
-    with TemporaryDirectory(prefix="kafkalog-whatif-") as root:
-        directory = copy_partition(facts.directory, facts.name, Path(root))
-        cleaned_to = read_offsets(facts.directory.parent, CLEANED_TO)
-        if facts.name in cleaned_to:
-            line = {facts.name: cleaned_to[facts.name]}
-            write_offsets(Path(root), CLEANED_TO, line, DISK)
-        for path in directory.iterdir():  # a segment may be as old as its file
-            shutil.copystat(facts.directory / path.name, path)
-        with locating_errors(facts.directory, directory):
-            _run_round(directory, facts, tally, now_ms)
-    return tally.removals()
+def _plan_by_rounds(facts: PartitionFacts, now_ms: int) -> _Plan:
+    """Run compaction and retention on a rehearsal disk, and count the removals."""
+    tally, clock = _Tally(facts, now_ms), _FixedClock(now_ms)
+    with rehearsed(facts.directory, facts.name, facts.config, clock) as rehearsal:
+        reasons = _run_rounds(rehearsal.log, facts, tally, now_ms)
+    return _Plan(list(tally.removals()), reasons)
 
 
-def _run_round(
-    directory: Path, facts: PartitionFacts, tally: _Tally, now_ms: int
-) -> None:
-    log = open_replicated(
-        directory,
-        facts.name,
-        facts.config,
-        clock=_FixedClock(now_ms),
-        scheduler=IdleScheduler(),
-    )
-    try:
-        with LogCleaner({facts.name: log}) as cleaner:
-            cleaner.observer = tally.add_compacted
-            is_cleaned = True
-            while is_cleaned:  # as `LogCleaner.work`
-                is_cleaned = cleaner.clean_filthiest() is not None
-                planned = plan_retention(
-                    log.growing_segments, _offsets_of(log), log.config, now_ms
-                )
-                for segment, rule in planned:
-                    tally.add_segment(log, segment, RemovalCause(rule), now_ms)
-                cleaner.delete_old_segments()
-        expiry = plan_expiry(log.growing_segments, _offsets_of(log), log.config, now_ms)
-        for segment, when in expiry:
-            tally.add_segment(log, segment, RemovalCause.TIME, when)
-    finally:
-        log.abandon()
+def _run_rounds(
+    log: WritableLog, facts: PartitionFacts, tally: _Tally, now_ms: int
+) -> list[str]:
+    """Count the removals of a log; return why a round removes nothing, if it does."""
+    with LogCleaner({facts.name: log}) as cleaner:
+        cleaner.observer = tally.add_compacted
+        cleanable = find_cleanable(log, cleaner.states.checkpointed(log), now_ms)
+        is_cleaned = True
+        while is_cleaned:  # as `LogCleaner.work`
+            is_cleaned = cleaner.clean_filthiest() is not None
+            planned = plan_retention(
+                log.growing_segments, _offsets_of(log), log.config, now_ms
+            )
+            for segment, rule in planned:
+                tally.add_segment(log, segment, RemovalCause(rule), now_ms)
+            cleaner.delete_old_segments()
+    expiry = plan_expiry(log.growing_segments, _offsets_of(log), log.config, now_ms)
+    for segment, when in expiry:
+        tally.add_segment(log, segment, RemovalCause.TIME, when)
+    return reasons_not_to_compact(cleanable, by_ratio=True)
 
 
 def _offsets_of(log: WritableLog) -> LogOffsets:

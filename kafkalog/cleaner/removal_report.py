@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog.codecs.counted_nouns import counted
 from kafkalog.codecs.html_text import html_rows
+from kafkalog.formats.timestamps import as_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -88,6 +89,23 @@ class Removal:
 
 
 @dataclass(frozen=True, slots=True)
+class UnchangedLog:
+    """A partition from which nothing is removed, and the reasons.
+
+    Attributes
+    ----------
+    topic, partition : str, int
+        The partition.
+    unchanged_because : tuple of str
+        The reasons. Each begins with the setting, or the offset, that keeps records.
+    """
+
+    topic: str
+    partition: int
+    unchanged_because: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SettingsUsed:
     """The origin of a topic's settings.
 
@@ -112,6 +130,8 @@ class RemovalReport:
         The origin of the settings of each topic.
     at : int
         The time for which the report was made, in ms since 1970.
+    unchanged : tuple of UnchangedLog
+        The partitions without a removal.
 
     Examples
     --------
@@ -125,19 +145,51 @@ class RemovalReport:
     removals: tuple[Removal, ...]
     settings: tuple[SettingsUsed, ...]
     at: int
+    unchanged: tuple[UnchangedLog, ...] = ()
 
     @property
     def due(self) -> tuple[Removal, ...]:
         """The removals that are due at the time of the report."""
         return tuple(removal for removal in self.removals if removal.at <= self.at)
 
+    def as_rows(self) -> list[dict[str, Any]]:
+        """Return the report as it is printed in JSON: a row for each removal.
+
+        A partition without a removal has a row with `unchanged_because`, the reasons,
+        without a segment.
+
+        Examples
+        --------
+        >>> log = UnchangedLog("state", 0, ("retention.ms -1",))
+        >>> [row] = RemovalReport((), (), 17, (log,)).as_rows()
+        >>> row["segment"], row["records"], row["unchanged_because"]
+        (None, 0, ['retention.ms -1'])
+        """
+        removed = [
+            {**removal.as_dict(), "unchanged_because": []} for removal in self.removals
+        ]
+        names = Removal.__dataclass_fields__
+        unchanged = [
+            {
+                **dict.fromkeys(names),
+                "topic": log.topic,
+                "partition": log.partition,
+                "records": 0,
+                "bytes": 0,
+                "unchanged_because": list(log.unchanged_because),
+            }
+            for log in self.unchanged
+        ]
+        return [*removed, *unchanged]
+
     def to_arrow(self) -> pa.Table:
-        """Return the removals as a table, one row each.
+        """Return the report as a table with the rows of `as_rows`.
 
         Returns
         -------
         pyarrow.Table
-            A column for each attribute of `Removal`, in their order.
+            A column for each attribute of `Removal`, in their order, and
+            unchanged_because.
 
         Raises
         ------
@@ -154,14 +206,19 @@ class RemovalReport:
         types = {
             **dict.fromkeys(("topic", "segment", "removed_by"), "string"),
             "partition": "int32",
+            "unchanged_because": "texts",
         }
-        rows = [removal.as_dict() for removal in self.removals]
-        return report_table(rows, Removal.__dataclass_fields__, types)
+        names = [*Removal.__dataclass_fields__, "unchanged_because"]
+        return report_table(self.as_rows(), names, types)
 
     def __str__(self) -> str:
         due = self.due
         later = [removal for removal in self.removals if removal.at > self.at]
-        return f"{_sum_of(due)}; {_sum_of(later)} later"
+        lines = [f"{_sum_of(due)}; {_sum_of(later)} later"]
+        for log in self.unchanged:
+            reasons = "; ".join(log.unchanged_because)
+            lines.append(f"{log.topic}-{log.partition} unchanged: {reasons}")
+        return "\n".join(lines)
 
     def __repr__(self) -> str:
         return f"<RemovalReport: {self}>"
@@ -200,6 +257,19 @@ class Reason:
     setting: str | None
     value: int | str | None
     until: int | None = None
+
+    def __str__(self) -> str:
+        """Return the rule, its value and time on one line.
+
+        >>> str(Reason(KeepRule.TIME, "retention.ms", 60000, 1_700_000_000_000))
+        'retention.ms 60000, until 2023-11-14T22:13:20.000Z'
+        """
+        text = self.setting or str(self.rule)
+        if self.value is not None:
+            text += f" {self.value}"
+        if self.until is not None:
+            text += f", until {as_text(self.until)}"
+        return text
 
 
 @dataclass(frozen=True, slots=True)

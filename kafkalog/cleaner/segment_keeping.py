@@ -117,7 +117,7 @@ def why(
     if number < len(planned):
         reason = _removal(planned[number].rule, facts, facts.segments[number])
         return KeepReport(path.name, False, (reason,), used)
-    reasons = [*_kept_by_retention(facts, number, now_ms)]
+    reasons = [*kept_by_retention(facts, number, now_ms)]
     if facts.config.compact:
         rules = {reason.rule for reason in reasons}
         reasons += [
@@ -168,7 +168,7 @@ def _removal(
             return Reason(RemovalCause.TIME, str(rule), limit, until)
 
 
-def _kept_by_retention(
+def kept_by_retention(
     facts: PartitionFacts, number: int, now_ms: int
 ) -> Iterator[Reason]:
     """Yield the rules that keep a segment from being deleted."""

@@ -19,7 +19,6 @@ import numpy as np
 
 from kafkalog.cleaner.partition_facts import count_records
 from kafkalog.config import LogConfig
-from kafkalog.copies.pending_directory import PendingDirectory
 from kafkalog.copies.valid_batches import end_of_whole
 from kafkalog.errors import (
     CorruptCheckpointError,
@@ -48,6 +47,7 @@ from kafkalog.storage.file_names import (
     parse_file_name,
 )
 from kafkalog.storage.location import Location, is_file, local_path
+from kafkalog.storage.pending_directory import PendingDirectory
 from kafkalog.verification.sidecar_checks import QUORUM_STATE
 
 BOOTSTRAP: Final = "bootstrap.checkpoint"

@@ -24,7 +24,6 @@ from kafkalog.copies.erasure_proof import (
     search,
     search_originals,
 )
-from kafkalog.copies.pending_directory import PendingDirectory
 from kafkalog.copies.record_selection import (
     RecordFilters,
     RecordSelection,
@@ -74,6 +73,7 @@ from kafkalog.storage.file_names import (
 )
 from kafkalog.storage.location import AnyPath, local_path
 from kafkalog.storage.log_directory import matching_topics
+from kafkalog.storage.pending_directory import PendingDirectory
 
 INTERNAL_PREFIX: Final = "__"
 

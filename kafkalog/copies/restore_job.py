@@ -25,7 +25,6 @@ from kafkalog.copies.partition_copy import (
     plan_partition,
     write_partition,
 )
-from kafkalog.copies.pending_directory import PendingDirectory
 from kafkalog.copies.restore_report import (
     RestoredFile,
     RestoredOffset,
@@ -68,6 +67,7 @@ from kafkalog.storage.file_names import (
     file_name,
 )
 from kafkalog.storage.location import Location, local_path
+from kafkalog.storage.pending_directory import PendingDirectory
 
 UNLIMITED: Final = {
     "segment.bytes": 2**31 - 1,

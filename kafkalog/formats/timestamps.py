@@ -60,6 +60,19 @@ def as_ms(time: Any) -> int:
     return max(MIN_INT64, min(int(time), MAX_INT64))
 
 
+def as_text(time_ms: int) -> str:
+    """Return a time as text, in UTC; as a number if it has no date.
+
+    >>> as_text(1_700_000_000_000), as_text(2**63 - 1)
+    ('2023-11-14T22:13:20.000Z', '9223372036854775807')
+    """
+    try:
+        time = EPOCH + time_ms * MILLISECOND
+    except OverflowError:
+        return str(time_ms)
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 def all_as_ms(times: Times) -> npt.NDArray[np.int64]:
     """Return `times` as milliseconds since 1970, in their shape.
 

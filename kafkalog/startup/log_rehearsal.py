@@ -17,11 +17,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from kafkalog.cleaner.corrupt_batches import locating_errors
 from kafkalog.cleaner.log_cleaner import LogCleaner
-from kafkalog.cleaner.offline_compaction import locating_errors
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.errors import KafkaLogError, LogCleaningAbortedError
-from kafkalog.log.clock import IdleScheduler
+from kafkalog.log.clock import Clock, IdleScheduler
 from kafkalog.log.recovery.log_loading import load_log
 from kafkalog.log.recovery.recovery_report import RecoveredSegment, RecoveryReport
 from kafkalog.log.runtime import DISK_FAILURES
@@ -331,6 +331,7 @@ def rehearse(
     config: LogConfig,
     broker: BrokerConfig,
     prepare: Prepare | None = None,
+    clock: Clock | None = None,
 ) -> Iterator[LogRehearsal]:
     """Load the log in a directory on a disk of its own, which is removed afterwards.
 
@@ -354,6 +355,7 @@ def rehearse(
                 log_start_offset=offsets.log_start_offset,
                 recovery_point=offsets.recovery_point,
                 clean=offsets.clean,
+                clock=clock,
                 scheduler=IdleScheduler(),
                 disk=disk,
             )

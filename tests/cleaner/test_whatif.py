@@ -1,14 +1,16 @@
 """`whatif` and `why` report what a round of a `LogManager` removes or keeps."""
 
-import shutil
 from collections import Counter
+from shutil import copy2, copytree, rmtree
 
 import pytest
 
 import kafkalog
+from kafkalog.cleaner import planned_removals
 from kafkalog.cleaner.removal_report import KeepRule, RemovalCause
 from kafkalog.errors import ConfigError, LogArgumentError, NotALogDirectoryError
 from kafkalog.log.topic_settings import TopicSettings
+from kafkalog.startup.rehearsal_disk import StandInFile
 from kafkalog.storage.log_directory import list_partitions
 from kafkalog.testing import ManualClock, ManualScheduler, open_log, open_manager
 from tests import golden_data
@@ -16,7 +18,10 @@ from tests.cleaner.test_properties import Compacted
 from tests.cli.shell import call, objects
 
 HOUR_MS = 3_600_000
-MEMBERS = ["topic", "partition", "segment", "records", "bytes", "removed_by", "at"]
+MEMBERS = [
+    *("topic", "partition", "segment", "records", "bytes", "removed_by", "at"),
+    "unchanged_because",
+]
 SETS = (
     "k431-clean",
     *(
@@ -70,10 +75,10 @@ def removed_by_round(logs, name, config, now_ms, scratch):
     """Run a round on a copy; return removed records by segment, and removed bytes."""
     directory = f"{name[0]}-{name[1]}"
     copy = scratch / "logs"
-    shutil.copytree(logs / directory, copy / directory)
+    copytree(logs / directory, copy / directory)
     for path in logs.iterdir():
         if path.is_file():
-            shutil.copy2(path, copy / path.name)
+            copy2(path, copy / path.name)
     clock = ManualClock(now_ms)
     with open_manager(
         copy, topics={name[0]: config}, clock=clock, scheduler=ManualScheduler(clock)
@@ -85,7 +90,7 @@ def removed_by_round(logs, name, config, now_ms, scratch):
         after = segments_of_offsets(copy / directory)
         size -= bytes_of(copy / directory)
         del log
-    shutil.rmtree(copy)
+    rmtree(copy)
     return Counter(before[offset] for offset in before.keys() - after), size
 
 
@@ -196,6 +201,7 @@ def test_segments_that_get_too_old_later_are_listed_with_that_time(orders):
         (SECOND, 2, "retention.ms", now_ms + 1),
     ]
     assert [removal.segment for removal in report.due] == [FIRST]
+    assert report.unchanged == ()
     later = kafkalog.whatif(orders, {"retention.ms": HOUR_MS}, at=now_ms + 1)
     assert [removal.segment for removal in later.due] == [FIRST, SECOND]
 
@@ -210,6 +216,88 @@ def test_a_report_is_a_table_and_has_text(orders):
     assert FIRST in report._repr_html_()
     with pytest.raises(AttributeError):
         report.at = 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "reasons"),
+    [
+        ({"retention.ms": -1}, ["retention.ms -1", "retention.bytes -1"]),
+        (
+            {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "1.0"},
+            [
+                "min.cleanable.dirty.ratio 1.0: dirty ratio 1",
+                "cleanup.policy compact",
+            ],
+        ),
+        (
+            {"cleanup.policy": "compact", "min.compaction.lag.ms": 10 * HOUR_MS},
+            [
+                f"min.compaction.lag.ms {10 * HOUR_MS}: records from offset 0 on are "
+                "younger",
+                "cleanup.policy compact",
+            ],
+        ),
+    ],
+)
+def test_a_partition_without_removals_has_the_reasons(orders, settings, reasons):
+    report = kafkalog.whatif(orders, settings, at=NOW_MS + HOUR_MS)
+    assert report.removals == ()
+    [log] = report.unchanged
+    assert list(log.unchanged_because) == reasons
+    assert report.to_arrow()["unchanged_because"].to_pylist() == [reasons]
+    assert "; ".join(reasons) in str(report)
+    changes = [f"{name}={value}" for name, value in settings.items()]
+    ran = call("whatif", orders, *changes, "--at", str(NOW_MS + HOUR_MS))
+    [row] = objects(ran.stdout)
+    assert list(row) == MEMBERS
+    assert (row["segment"], row["records"]) == (None, 0)
+    assert row["unchanged_because"] == reasons
+
+
+def test_a_file_that_a_broker_deletes_meanwhile_is_read_again(orders, monkeypatch):
+    """Source: ``LogManager.cleanupLogs`` of a broker that is running."""
+    original = planned_removals.read_facts
+
+    def read_facts(directory, name, settings):
+        facts = original(directory, name, settings)
+        for file in directory.glob(f"{FIRST.removesuffix('.log')}.*"):
+            file.unlink()
+        return facts
+
+    monkeypatch.setattr(planned_removals, "read_facts", read_facts)
+    now_ms = NOW_MS + 10 * HOUR_MS
+    report = kafkalog.whatif(orders, {"retention.ms": HOUR_MS}, at=now_ms)
+    segments = {removal.segment for removal in report.removals}
+    assert SECOND in segments
+    assert FIRST not in segments
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_a_partition_that_is_deleted_meanwhile_is_not_reported(
+    orders, monkeypatch, policy
+):
+    def read_facts(directory, name, settings):
+        rmtree(directory)
+        raise FileNotFoundError(2, "No such file or directory", str(directory))
+
+    monkeypatch.setattr(planned_removals, "read_facts", read_facts)
+    report = kafkalog.whatif(orders, {"cleanup.policy": policy})
+    assert (report.removals, report.unchanged) == ((), ())
+
+
+def test_nothing_is_copied_to_plan_a_compaction(orders, monkeypatch):
+    """The records of a log are read where they are."""
+    copied = []
+    original = StandInFile.copy_content
+
+    def copy_content(file):
+        copied.append(file.path.name)
+        original(file)
+
+    monkeypatch.setattr(StandInFile, "copy_content", copy_content)
+    report = kafkalog.whatif(orders, {"cleanup.policy": "compact"}, at=NOW_MS)
+    assert len(report.removals) == 1
+    assert not any(name.endswith(".log") for name in copied)
 
 
 def test_a_removal_is_a_json_object_and_the_settings_are_on_standard_error(orders):
@@ -228,7 +316,10 @@ def test_the_retention_of_a_broker_is_in_its_properties(tmp_path):
     properties.write_text("log.retention.hours=1\n")
     orders = golden_data.logs("k431-clean") / "orders.none-0"
     unset = call("whatif", orders)
-    assert unset.stdout == ""
+    [row] = objects(unset.stdout)
+    reason = "retention.ms unknown: it may be in server.properties"
+    assert row["unchanged_because"] == [reason]
+    assert row["segment"] is None
     assert "it may be in --server-properties" in unset.stderr
     ran = call("whatif", orders, "--server-properties", properties)
     assert {row["removed_by"] for row in objects(ran.stdout)} == {"retention.ms"}

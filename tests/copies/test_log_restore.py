@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import kafkalog
-from kafkalog.copies.pending_directory import INCOMPLETE
 from kafkalog.errors import (
     CorruptCheckpointError,
     CorruptRecordError,
@@ -22,6 +21,7 @@ from kafkalog.errors import (
 from kafkalog.formats.properties import MetaProperties
 from kafkalog.storage.checkpoint_file import LOG_STARTS, read_offsets
 from kafkalog.storage.durable_file import Disk
+from kafkalog.storage.pending_directory import INCOMPLETE
 from tests import golden_data
 
 SETS = ["k431-clean", "k282-clean", "k431-crash", "oldclients"]

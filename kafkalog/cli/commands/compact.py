@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from kafkalog.cli import command_output
+from kafkalog.cli import command_output, terminal
 from kafkalog.cli.command_options import (
     examples,
     format_options,
+    max_batch_bytes_option,
     paths_argument,
     selection_options,
 )
 from kafkalog.cli.command_output import TableField
-from kafkalog.cli.exits import refusals
+from kafkalog.cli.exits import Damaged, refusals
+from kafkalog.codecs.counted_nouns import counted
+
+if TYPE_CHECKING:
+    from kafkalog.cleaner.corrupt_batches import OnCorruptBatch
 
 FIELDS: Final = (
     TableField("topic", "topic"),
@@ -27,6 +32,7 @@ FIELDS: Final = (
     TableField("tombstones", "tombstones", right=True),
     TableField("segments_before", "segments before", right=True),
     TableField("segments_after", "after", right=True),
+    TableField("unchanged_because", "unchanged because", "; ".join),
 )
 
 
@@ -49,6 +55,14 @@ FIELDS: Final = (
     is_flag=True,
     help="Also compact topics without compact in cleanup.policy.",
 )
+@click.option(
+    "--on-corruption",
+    type=click.Choice(["raise", "skip", "keep"]),
+    default="raise",
+    show_default=True,
+    help="End at a corrupt batch, drop it, or copy it as it is.",
+)
+@max_batch_bytes_option(None)
 @selection_options
 @format_options
 def command(
@@ -56,6 +70,8 @@ def command(
     output: Path | None,
     in_place: bool,
     force: bool,
+    on_corruption: OnCorruptBatch,
+    max_batch_bytes: int,
     topics: tuple[str, ...],
     partitions: tuple[int, ...],
     form: str | None,
@@ -65,33 +81,48 @@ def command(
 
     PATH is a partition's directory, or a log directory. In a log directory, the
     partitions of the given topics are compacted; without --topic, those of all topics
-    with compact in cleanup.policy. By default nothing in PATH is changed: the
-    partitions are copied to a temporary directory and compacted there, and the numbers
-    before and after are printed.
+    with compact in cleanup.policy. By default nothing in PATH is changed: what
+    compaction writes goes to a temporary directory, and the numbers before and after
+    are printed. If no record is removed, the reasons are in unchanged_because.
 
     The rules are those of a broker's cleaner. Records at or above the checkpointed high
     watermark are not compacted; without a checkpoint, all are. A record without a key
     is removed. A tombstone is kept for delete.retention.ms after the first compaction.
 
     With --in-place no broker may be running on the log directory. The exit code is 4 if
-    a partition exists in the output directory, or if a topic that is to be compacted in
-    place does not have compact in cleanup.policy.
+    the output directory is not empty, or if a topic that is to be compacted in place
+    does not have compact in cleanup.policy.
+
+    A corrupt batch ends the command with exit code 1, before anything is written. With
+    --on-corruption skip or keep it is dropped, or copied byte for byte; the exit code
+    is 1, too, and standard error and the member corrupt have the batches.
     """
     from kafkalog.cleaner.offline_compaction import compact
 
     if output is not None and in_place:
         raise click.UsageError("--output and --in-place exclude each other")
-    rows = []
-    for path in paths:
-        with refusals():
-            reports = compact(
-                path,
-                output=output,
-                in_place=in_place,
-                force=force,
-                topics=topics,
-                partitions=partitions,
-            )
-        rows += [report.as_dict() for report in reports]
+    with refusals():
+        reports = compact(
+            paths,
+            output=output,
+            in_place=in_place,
+            force=force,
+            topics=topics,
+            partitions=partitions,
+            on_corruption=on_corruption,
+            max_batch_bytes=max_batch_bytes,
+        )
+    rows = [report.as_dict() for report in reports]
     form = command_output.chosen_format(form)
-    command_output.print_rows(rows, FIELDS, form, no_color=no_color)
+    has_reasons = any(row["unchanged_because"] for row in rows)
+    fields = FIELDS if has_reasons else FIELDS[:-1]
+    command_output.print_rows(rows, fields, form, no_color=no_color)
+    lines = [
+        f"{report.topic}-{report.partition}: {batch}"
+        for report in reports
+        for batch in report.corrupt
+    ]
+    for line in lines:
+        click.echo(terminal.escape(line), err=True)
+    if lines:
+        raise Damaged(counted(len(lines), "corrupt batch", "corrupt batches"))

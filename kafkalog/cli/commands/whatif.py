@@ -31,6 +31,7 @@ FIELDS: Final = (
     TableField("bytes", "bytes", right=True),
     TableField("removed_by", "removed by"),
     TableField("at", "at, UTC", terminal.in_seconds),
+    TableField("unchanged_because", "unchanged because", "; ".join),
 )
 SOURCES: Final = {
     "cluster": "the cluster's metadata log",
@@ -64,8 +65,8 @@ def command(
     """Print what retention and compaction would remove now, and by which setting.
 
     PATH is a partition's directory, or a log directory. Nothing in it is changed. A
-    partition with compact in cleanup.policy is copied to a temporary directory and
-    compacted there.
+    partition with compact in cleanup.policy is compacted, and what that writes goes to
+    a temporary directory.
 
     NAME=VALUE changes a setting of the topics, such as retention.ms=3600000. The other
     settings are those of the topic in the cluster's metadata log, or Kafka's defaults.
@@ -74,7 +75,8 @@ def command(
     A row is for the records of one segment that one rule removes: log_start_offset,
     retention.bytes, retention.ms, compact (a later record has the same key),
     delete.retention.ms (tombstones and transaction markers), null_key or
-    aborted_transaction. Segments that get too old later are listed with that time.
+    aborted_transaction. Segments that get too old later are listed with that time. A
+    partition without removals has one row, with the reasons in unchanged_because.
     """
     from kafkalog.cleaner.planned_removals import whatif
 
@@ -87,9 +89,11 @@ def command(
         broker=read_broker(server_properties),
     )
     report_settings(report.settings)
-    rows = [removal.as_dict() for removal in report.removals]
+    rows = report.as_rows()
     form = command_output.chosen_format(form)
-    command_output.print_rows(rows, FIELDS, form, no_color=no_color)
+    has_reasons = any(row["unchanged_because"] for row in rows)
+    fields = FIELDS if has_reasons else FIELDS[:-1]
+    command_output.print_rows(rows, fields, form, no_color=no_color)
 
 
 def _settings_of(texts: Iterable[str]) -> dict[str, str]:

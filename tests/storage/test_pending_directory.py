@@ -7,8 +7,8 @@ from shutil import rmtree
 import pytest
 
 import kafkalog
-from kafkalog.copies.pending_directory import PendingDirectory
 from kafkalog.storage.durable_file import Disk
+from kafkalog.storage.pending_directory import PendingDirectory
 
 CALLS = (
     *("open", "write_each", "truncate", "sync", "sync_directory", "rename", "remove"),
@@ -131,7 +131,7 @@ def test_a_copy_that_cannot_be_removed_is_named_in_a_note(tmp_path, monkeypatch)
     def fail(path):
         raise OSError(errno.EIO, "made to fail", str(path))
 
-    monkeypatch.setattr("kafkalog.copies.pending_directory.rmtree", fail)
+    monkeypatch.setattr("kafkalog.storage.pending_directory.rmtree", fail)
     with (
         pytest.raises(ValueError, match="first") as raised,
         PendingDirectory(tmp_path / "out"),

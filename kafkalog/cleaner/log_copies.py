@@ -1,0 +1,140 @@
+"""Logs to compact that are not the original: on a rehearsal disk, or copied.
+
+A log on a rehearsal disk is loaded as a broker loads it. Its files are read where they
+are, and only what compaction writes is kept, in a temporary directory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+from kafkalog.cleaner.corrupt_batches import locating_errors
+from kafkalog.config import BrokerConfig, LogConfig
+from kafkalog.errors import CorruptRecordError
+from kafkalog.log.clock import Clock
+from kafkalog.log.ownership import Name
+from kafkalog.log.recovery.recovery_report import RecoveryReport
+from kafkalog.startup.log_rehearsal import (
+    CheckpointedOffsets,
+    LogRehearsal,
+    LogStartError,
+    rehearse,
+)
+from kafkalog.startup.rehearsal_disk import RehearsalDisk
+from kafkalog.storage.byte_source import FileSource
+from kafkalog.storage.checkpoint_file import (
+    CLEANED_TO,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    read_offsets_or_none,
+    write_offsets,
+)
+from kafkalog.storage.durable_file import DISK
+from kafkalog.storage.file_names import CLEAN_SHUTDOWN, file_name
+from kafkalog.storage.location import is_file
+
+STEP_BYTES: Final = 1 << 20
+UNCOPIED_SUFFIXES: Final = (".deleted", ".tmp")
+CHECKPOINTS: Final = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS)
+
+
+@contextmanager
+def rehearsed(
+    directory: Path, name: Name, config: LogConfig, clock: Clock | None = None
+) -> Iterator[LogRehearsal]:
+    """Load a log on a disk of its own; yield it with its high watermark.
+
+    That is the checkpointed one, or else the log end offset. Errors name the files in
+    `directory`. Symbolic links in it count as missing.
+    """
+    parent = directory.parent
+    cleaned_to = read_offsets_or_none(parent, CLEANED_TO).get(name)
+    offsets = CheckpointedOffsets(
+        clean=is_file(parent / CLEAN_SHUTDOWN),
+        log_start_offset=read_offsets_or_none(parent, LOG_STARTS).get(name, 0),
+        recovery_point=read_offsets_or_none(parent, RECOVERY_POINTS).get(name, 0),
+        cleaned_to=cleaned_to,
+    )
+    with ExitStack() as stack:
+        try:
+            rehearsal = stack.enter_context(
+                rehearse(
+                    directory, offsets, config, BrokerConfig(), _remove_links, clock
+                )
+            )
+        except LogStartError as error:
+            raise error.__cause__ or error from None
+        log = rehearsal.log
+        marks = read_offsets_or_none(parent, HIGH_WATERMARKS)
+        log.update_high_watermark(marks.get(name, log.log_end_offset))
+        if cleaned_to is not None:
+            line = {name: cleaned_to}
+            write_offsets(rehearsal.copy.parent, CLEANED_TO, line, rehearsal.disk)
+        stack.enter_context(locating_errors(directory, rehearsal.copy))
+        yield rehearsal
+
+
+def _remove_links(copy: Path, disk: RehearsalDisk) -> None:
+    for path in copy.iterdir():
+        if path.is_symlink():
+            disk.remove(path)
+
+
+def check_loaded(directory: Path, report: RecoveryReport) -> None:
+    """Raise `CorruptRecordError` if loading a log has cut it at corrupt bytes.
+
+    An incomplete batch at the end, which a crash leaves, is no corruption.
+    """
+    for segment in report.recovered:
+        if segment.damage is not None:
+            position = segment.bytes_read
+            if segment.end_offset == segment.base_offset:
+                position = 0
+            error = CorruptRecordError(segment.damage, position=position)
+            error.add_note("The log was not closed, so opening it cuts it there.")
+            raise error.located(directory / file_name(segment.base_offset, "log"))
+    if report.lost is not None:
+        reason = "no complete batch where the last index entry points"
+        error = CorruptRecordError(reason, position=report.lost.position)
+        raise error.located(directory / file_name(report.lost.base_offset, "log"))
+
+
+def copy_partition(source: Path, name: Name, target: Path) -> Path:
+    """Copy a partition, and its lines of the checkpoints, to another log directory.
+
+    The line of ``cleaner-offset-checkpoint`` is not copied, and no symbolic link. The
+    copy is forced to disk. Returns the new directory.
+    """
+    directory = target / source.name
+    DISK.make_directory(directory)
+    for path in sorted(source.iterdir()):
+        if is_file(path) and not path.name.endswith(UNCOPIED_SUFFIXES):
+            copy_file(path, directory / path.name)
+    DISK.sync_directory(directory)
+    for checkpoint in CHECKPOINTS:
+        offsets = read_offsets_or_none(source.parent, checkpoint)
+        if name in offsets:
+            copied = read_offsets_or_none(target, checkpoint) | {name: offsets[name]}
+            write_offsets(target, checkpoint, copied, DISK)
+    marker = source.parent / CLEAN_SHUTDOWN
+    if is_file(marker):
+        DISK.replace(target / CLEAN_SHUTDOWN, marker.read_bytes())
+    return directory
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copy a file and its modification time, and force the copy to disk."""
+    with (
+        FileSource(source, links=False) as data,
+        DISK.open(target, create=True, exclusive=True) as file,
+    ):
+        position = 0
+        while len(step := data.read(position, STEP_BYTES)):
+            file.write(step.data, position)
+            position += len(step)
+        file.sync()
+    DISK.set_modified(target, source.stat().st_mtime_ns // 1_000_000)
