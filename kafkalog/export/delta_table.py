@@ -4,7 +4,8 @@ The table has a transaction of Delta's for each partition, with the application 
 ``kafkalog/TOPIC-PARTITION``, whose version is the offset to continue from. A commit
 adds files and these versions together, so that a run that ends at any point has
 appended each record once or not at all. Files that were written for a commit that did
-not happen are no part of the table; Delta's ``VACUUM`` removes them.
+not happen are no part of the table; Delta's ``VACUUM`` removes them. Each commit is
+forced to disk before the next one (`kafkalog.export.delta_files`).
 
 A commit fails if another one has changed a version that it changes, or if the table's
 snapshot has another version than this run has reached. So of two runs at once, one
@@ -15,6 +16,8 @@ Source: "Transaction Identifiers" in the Delta transaction log protocol.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -33,9 +36,16 @@ from kafkalog.errors import (
     NotALogDirectoryError,
 )
 from kafkalog.export import arrow
+from kafkalog.export.delta_files import (
+    LOG_FOLDER,
+    check_last_files,
+    sync_commits,
+    sync_creation,
+)
 from kafkalog.export.optional_packages import require
 from kafkalog.formats.timestamps import FIRST_DAY, LAST_DAY, MAX_MS_IN_US
 from kafkalog.query.readable_offsets import earliest_offset, end_of_reading
+from kafkalog.storage.durable_file import DISK, Disk
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,9 +67,11 @@ CODECS: Final = {
     "none": "UNCOMPRESSED",
 }
 DATE: Final = "date"
-LOG_FOLDER: Final = "_delta_log"
 STACK: Final = "\n   0: "
 """Where errors of Delta's library have the stack of its own code."""
+OS_ERROR: Final = re.compile(r"\(os error (\d+)\)|\bOs { code: (\d+),")
+"""The number of an error of the operating system, in errors of Delta's library."""
+CLEANS_UP: Final = "delta.enableExpiredLogCleanup"
 
 
 @dataclass(slots=True)
@@ -136,7 +148,10 @@ def is_delta_table(out: Path) -> bool:
 
 @contextmanager
 def errors_of_delta(out: Path) -> Iterator[None]:
-    """Raise `CommitConflictError` for a conflict, `KafkaLogError` for other errors."""
+    """Raise `CommitConflictError` for a conflict, `KafkaLogError` for other errors.
+
+    An error of the operating system gets the name of the table's directory.
+    """
     delta = require("deltalake.exceptions", "delta")
     try:
         yield
@@ -144,9 +159,14 @@ def errors_of_delta(out: Path) -> Iterator[None]:
         raise CommitConflictError(
             f"another run has changed the table: {out}: {error}"
         ) from error
-    except delta.DeltaError as error:
-        reason, _, _ = str(error).partition(STACK)
-        raise KafkaLogError(f"{' '.join(reason.split())}: {out}") from error
+    except (delta.DeltaError, OSError) as error:
+        if getattr(error, "filename", None) is not None:
+            raise  # of one of our own calls
+        reason = " ".join(str(error).partition(STACK)[0].split())
+        if code := OS_ERROR.search(reason):
+            number = int(code[1] or code[2])
+            raise OSError(number, os.strerror(number), str(out)) from error
+        raise KafkaLogError(f"{reason}: {out}") from error
 
 
 def append_new(
@@ -158,13 +178,14 @@ def append_new(
     commit_bytes: int = COMMIT_BYTES,
     reversible: bool = False,
     keep_batches: bool = False,
+    disk: Disk = DISK,
 ) -> DeltaResult:
     """Append the records of a scan that a Delta table does not have yet.
 
-    The table is made if it is missing. It is partitioned by topic. A partition that
-    the table has is continued where the last run ended, whatever the scan's start
-    offset; the first run begins at the scan's bounds. Memory is bounded by
-    `commit_bytes`.
+    What is appended is on disk when this returns. The table is made if it is missing.
+    It is partitioned by topic. A partition that the table has is continued where the
+    last run ended, whatever the scan's start offset; the first run begins at the scan's
+    bounds. Memory is bounded by `commit_bytes`.
 
     Parameters
     ----------
@@ -185,6 +206,8 @@ def append_new(
         `kafkalog.export.log_import.import_logs` needs, whatever the scan's columns.
     keep_batches : bool
         Whether a reversible table also has the bytes of each batch.
+    disk : Disk
+        What forces files to disk.
 
     Returns
     -------
@@ -195,6 +218,8 @@ def append_new(
     ------
     CorruptRecordError
         If a batch is corrupt. The records before it have been appended.
+    CorruptCheckpointError
+        If the last commit is torn, as a power cut may leave it.
     CommitConflictError
         If another run appends records of the same partitions. Commits made before
         stay, and are complete.
@@ -232,6 +257,7 @@ def append_new(
         compression=compression,
         commit_bytes=commit_bytes,
         keep_batches=keep_batches,
+        disk=disk,
     )
     damage: LocatedError | None = None
     try:
@@ -257,12 +283,13 @@ class _DeltaAppend:
         compression: str,
         commit_bytes: int,
         keep_batches: bool,
+        disk: Disk,
     ) -> None:
         self._delta = require("deltalake", "delta")
         self._check_scan(scan)
         self._out, self._by_date, self._columns = out, by_date, schema.names
         self._compression, self._commit_bytes = CODECS[compression], commit_bytes
-        self._keep_batches = keep_batches
+        self._keep_batches, self._disk = keep_batches, disk
         self._read_schema = _with_needed(schema)
         self._schema = _table_schema(schema, by_date=by_date)
         self._buffered: list[pa.RecordBatch] = []
@@ -306,20 +333,30 @@ class _DeltaAppend:
                 for one in changed
             ]
         )
+        before = self.result.version
+        # Earlier commits stay until a checkpoint of them is on disk.
+        hooks = delta.PostCommitHookProperties(cleanup_expired_logs=False)
         with errors_of_delta(self._out):
             delta.write_deltalake(
                 self._table,
                 rows,
                 mode="append",
                 commit_properties=properties,
+                post_commithook_properties=hooks,
                 writer_properties=delta.WriterProperties(compression=self._compression),
             )
+            version = self._table.version()
+            table = self._out.absolute()
+            versions = range(before + 1, version + 1)
+            checkpointed = sync_commits(table, versions, APPLICATION, self._disk)
+            if checkpointed and self._cleans_up:
+                self._table.cleanup_metadata()
         for one in changed:
             one.committed = one.reached = one.next_offset
             one.has_rows = False
         self.result.records += self._count(rows)
         self.result.commits += 1
-        self.result.version = self._table.version()
+        self.result.version = version
 
     def _chunks(self) -> Iterator[tuple[str, int, pa.RecordBatch, int | None]]:
         """Yield topic, partition, rows, and the offset to continue from after them.
@@ -363,26 +400,36 @@ class _DeltaAppend:
         keys = ["topic", DATE] if self._by_date else ["topic"]
         place, schema = str(self._out.absolute()), self._schema
         table_class = self._delta.DeltaTable
+        check_last_files(self._out.absolute(), APPLICATION)
         with errors_of_delta(self._out):
             if not table_class.is_deltatable(place):
                 table_class.create(
                     place, schema=schema, mode="ignore", partition_by=keys
                 )
+                sync_creation(self._out.absolute(), self._disk)
             table = table_class(place)
-        found = [field.name for field in table.schema().fields]
+            found = [field.name for field in table.schema().fields]
+            metadata = table.metadata()
         if found != schema.names:
             raise ConfigError(
                 f"expected the columns of the table, {', '.join(found)}, got "
                 f"{', '.join(schema.names)}: {self._out}"
             )
-        partitioned = table.metadata().partition_columns
+        partitioned = metadata.partition_columns
         if partitioned != keys:
             raise ConfigError(
                 f"expected a table partitioned by {', '.join(keys)}, found "
                 f"{', '.join(partitioned) or 'no partitions'}: {self._out}"
             )
+        self._cleans_up = metadata.configuration.get(CLEANS_UP, "true") == "true"
         self.result.version = table.version()
         return table
+
+    def _committed(self, one: _Continued) -> int | None:
+        """Return the version that the table's snapshot has of a partition."""
+        with errors_of_delta(self._out):
+            found: int | None = self._table.transaction_version(one.application_id)
+        return found
 
     def _plan(self, scan: Scan) -> None:
         """Determine the offsets to read of each partition, and report what is lost."""
@@ -401,7 +448,7 @@ class _DeltaAppend:
             start = self._start(directory, source)
             first = self._first(source, bounds)
             one = _Continued(*place, None, first, first, first)
-            one.committed = self._table.transaction_version(one.application_id)
+            one.committed = self._committed(one)
             if one.committed is not None:
                 one.reached = one.committed
                 one.next_offset = max(one.committed, start)
@@ -423,7 +470,7 @@ class _DeltaAppend:
         commit fail.
         """
         for one in changed:
-            found = self._table.transaction_version(one.application_id)
+            found = self._committed(one)
             if found != one.committed:
                 raise CommitConflictError(
                     f"another run has appended {one.name}: expected offset "

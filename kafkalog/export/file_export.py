@@ -10,24 +10,27 @@ Parquet and Arrow files then do not have the columns ``topic`` and ``partition``
 Lines and CSV have them, since such files are often concatenated. With an extension, the
 output is one file of all partitions with all columns.
 
-Files are written under temporary names and renamed at the end, all together, so that a
-reader sees a whole export or none. Memory is bounded by a row group.
+Files are written under temporary names, forced to disk, and renamed at the end, all
+together. An earlier export is set aside under hidden names until then, and has its
+names again if a call fails or is interrupted: either the new files have their names, or
+the old ones. Memory is bounded by a row group.
 """
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kafkalog.errors import ConfigError, LocatedError
 from kafkalog.export import text_lines
 from kafkalog.export.optional_packages import require
+from kafkalog.export.output_files import OutputFile, OutputFiles
 from kafkalog.query.records import Records
+from kafkalog.storage.durable_file import DISK, Disk
 from kafkalog.storage.file_names import parse_file_name, parse_partition_dir
 from kafkalog.storage.log_directory import ROOT_FILES
 
@@ -40,7 +43,6 @@ IN_THE_PATH: Final = ("topic", "partition")
 NO_TOPIC: Final = "__HIVE_DEFAULT_PARTITION__"
 """The name of null or an empty string in a path, as in Hive and Spark."""
 ROW_GROUP_BYTES: Final = 64 << 20
-TEMPORARY: Final = ".tmp"
 OLD_FILES: Final = "topic=*/partition=*/part-*"
 
 
@@ -51,16 +53,16 @@ class Writer(Protocol):
         """Add a chunk."""
 
     def close(self) -> None:
-        """Write what is buffered, and close the file."""
+        """Write what is buffered; the file stays open."""
 
 
 class TextWriter:
     """A writer of JSON Lines or CSV."""
 
-    def __init__(self, path: Path, columns: tuple[str, ...], form: str) -> None:
+    def __init__(self, file: OutputFile, columns: tuple[str, ...], form: str) -> None:
         self._columns = columns
         self._spell = text_lines.csv_lines if form == "csv" else text_lines.json_lines
-        self._file: BinaryIO = path.open("wb")
+        self._file = file
         if form == "csv":
             self._file.write(f"{text_lines.csv_header(columns)}\n".encode())
 
@@ -70,8 +72,7 @@ class TextWriter:
         self._file.write("".join(f"{line}\n" for line in lines).encode())
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Do nothing: all lines are written."""
 
 
 class TableWriter:
@@ -80,7 +81,9 @@ class TableWriter:
     Its rows are records, or record batches of Arrow that have all columns of `schema`.
     """
 
-    def __init__(self, path: Path, schema: Any, form: str, compression: str) -> None:
+    def __init__(
+        self, file: OutputFile, schema: Any, form: str, compression: str
+    ) -> None:
         from kafkalog.export import arrow
 
         pa = require("pyarrow", "arrow")
@@ -95,10 +98,10 @@ class TableWriter:
         if form == "parquet":
             parquet = require("pyarrow.parquet", "arrow")
             self._file = parquet.ParquetWriter(
-                path, self._schema, compression=compression
+                file, self._schema, compression=compression
             )
         else:
-            self._file = require("pyarrow.ipc", "arrow").new_file(path, self._schema)
+            self._file = require("pyarrow.ipc", "arrow").new_file(file, self._schema)
 
     def write(self, records: Records) -> None:
         """Add a chunk; it is kept until its row group is written."""
@@ -113,7 +116,7 @@ class TableWriter:
             self._write_group()
 
     def close(self) -> None:
-        """Write the last row group, and close the file."""
+        """Write the last row group, and the end of the format."""
         try:
             self._write_group()
         finally:
@@ -143,18 +146,6 @@ class ExportResult:
     files: list[Path] = field(default_factory=list)
     records: int = 0
     problems: list[Any] = field(default_factory=list)
-
-
-@contextmanager
-def _errors_of(path: Path) -> Iterator[None]:
-    """Name the file in errors of writing it; those of pyarrow do not."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno is None or error.filename is not None:
-            raise
-        reason = os.strerror(error.errno)
-        raise OSError(error.errno, reason, str(path)) from error
 
 
 def is_one_file(out: Path) -> bool:
@@ -214,10 +205,12 @@ def write_files(
     compression: str = "zstd",
     reversible: bool = False,
     keep_batches: bool = False,
+    disk: Disk = DISK,
 ) -> ExportResult:
-    """Write the records of a scan to files.
+    """Write the records of a scan to files, which are on disk when this returns.
 
-    An earlier export in the directory is replaced; other files there stay.
+    An earlier export in the directory is replaced; other files there stay. If the call
+    fails or is interrupted, the earlier export is as it was.
 
     Parameters
     ----------
@@ -234,6 +227,8 @@ def write_files(
         `kafkalog.export.log_import.import_logs` needs, whatever the scan's columns.
     keep_batches : bool
         Whether reversible files also have the bytes of each batch.
+    disk : Disk
+        What makes the changes to files.
 
     Returns
     -------
@@ -262,16 +257,16 @@ def write_files(
     """
     export: _FileExport
     if reversible or keep_batches:
-        export = _ReversibleExport(scan, out, form, compression, keep_batches)
+        export = _ReversibleExport(scan, out, form, compression, disk, keep_batches)
     else:
-        export = _FileExport(scan, out, form, compression)
+        export = _FileExport(scan, out, form, compression, disk)
     damage: LocatedError | None = None
     try:
         try:
             export.run()
         except LocatedError as error:
             damage = error
-        export.rename_all()
+        export.publish()
     except BaseException:
         export.discard()
         raise
@@ -281,9 +276,11 @@ def write_files(
 
 
 class _FileExport:
-    """One export: the file being written, and those that are not renamed yet."""
+    """One export: the file being written, and those that are complete."""
 
-    def __init__(self, scan: Scan, out: Path, form: str, compression: str) -> None:
+    def __init__(
+        self, scan: Scan, out: Path, form: str, compression: str, disk: Disk
+    ) -> None:
         self._out, self._form, self._compression = out, form, compression
         self._one_file = is_one_file(out)
         self._columns = scan.columns
@@ -298,7 +295,7 @@ class _FileExport:
             )
         self._scan = replace(scan, columns=read, problems=[])
         self._writer: Writer | None = None
-        self._temporary: list[Path] = []
+        self._files = OutputFiles(out, disk)
         self._parts = Counter[Path]()
         self.result = ExportResult()
 
@@ -314,8 +311,7 @@ class _FileExport:
                     self._begin(self._path_for(*here))
                     place = here
             if self._writer is not None:
-                with _errors_of(self.result.files[-1]):
-                    self._writer.write(records)
+                self._writer.write(records)
             self.result.records += len(records)
 
     def _chunks(self) -> Iterator[Records]:
@@ -332,65 +328,54 @@ class _FileExport:
 
     def _begin(self, path: Path) -> None:
         self._finish()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}{TEMPORARY}")
-        self._temporary.append(temporary)
+        file = self._files.create(path)
         self.result.files.append(path)
-        self._writer = self._open(temporary)
+        self._writer = self._open(file)
 
-    def _open(self, path: Path) -> Writer:
+    def _open(self, file: OutputFile) -> Writer:
         if self._form in ("jsonl", "csv"):
-            return TextWriter(path, self._columns, self._form)
+            return TextWriter(file, self._columns, self._form)
         from kafkalog.export import arrow
 
         schema = arrow.schema_of(self._columns)
-        return TableWriter(path, schema, self._form, self._compression)
+        return TableWriter(file, schema, self._form, self._compression)
 
     def _finish(self) -> None:
         writer, self._writer = self._writer, None
         if writer is not None:
-            with _errors_of(self.result.files[-1]):
-                writer.close()
+            writer.close()
+            self._files.complete()
 
-    def rename_all(self) -> None:
-        """Rename all files to their names, and remove files of an earlier export."""
+    def publish(self) -> None:
+        """Give all files their names, in place of the files of an earlier export."""
         self._finish()
-        self._out.parent.mkdir(parents=True, exist_ok=True)
-        if not self._one_file:
-            self._out.mkdir(exist_ok=True)
-            for old in set(self._out.glob(OLD_FILES)) - set(self.result.files):
-                old.unlink()
-        for temporary, path in zip(self._temporary, self.result.files, strict=True):
-            temporary.replace(path)
+        old = [] if self._one_file else sorted(self._out.glob(OLD_FILES))
+        self._files.publish(old)
 
     def discard(self) -> None:
-        """Remove all files that are not renamed yet."""
-        with suppress(Exception):
-            self._finish()
-        for temporary in self._temporary:
-            temporary.unlink(missing_ok=True)
-            if not self._one_file:
-                self._drop_empty(temporary.parent)
-
-    def _drop_empty(self, folder: Path) -> None:
-        with suppress(OSError):
-            while folder.is_relative_to(self._out):
-                folder.rmdir()
-                folder = folder.parent
+        """Remove the files, unless they have got their names."""
+        self._writer = None
+        self._files.discard()
 
 
 class _ReversibleExport(_FileExport):
     """An export of all batches, with the columns to rebuild the log from."""
 
     def __init__(
-        self, scan: Scan, out: Path, form: str, compression: str, keep_batches: bool
+        self,
+        scan: Scan,
+        out: Path,
+        form: str,
+        compression: str,
+        disk: Disk,
+        keep_batches: bool,
     ) -> None:
         if form != "parquet":
             raise ConfigError(f"expected parquet with --reversible, got {form}")
         from kafkalog.export.batch_columns import check_scan, first_offset
 
         check_scan(scan)
-        super().__init__(scan, out, form, compression)
+        super().__init__(scan, out, form, compression, disk)
         sources = tuple(
             (source, replace(bounds, start_offset=first_offset(source, bounds)))
             for source, bounds in scan.sources
@@ -411,15 +396,14 @@ class _ReversibleExport(_FileExport):
                 place = topic, partition
                 self._begin(self._path_for(*place))
             if isinstance(self._writer, TableWriter):
-                with _errors_of(self.result.files[-1]):
-                    self._writer.write_rows(rows)
+                self._writer.write_rows(rows)
             self.result.records += len(rows) - rows["offset"].null_count
         self.result.problems = self._scan.problems
 
-    def _open(self, path: Path) -> Writer:
+    def _open(self, file: OutputFile) -> Writer:
         from kafkalog.export.batch_columns import SCHEMA
 
         pa = require("pyarrow", "arrow")
         in_path = () if self._one_file else IN_THE_PATH
         fields = [column for column in SCHEMA if column.name not in in_path]
-        return TableWriter(path, pa.schema(fields), self._form, self._compression)
+        return TableWriter(file, pa.schema(fields), self._form, self._compression)

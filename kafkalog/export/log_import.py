@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, repeat
 from pathlib import Path
@@ -252,9 +253,10 @@ class _TableSource:
             )
             raise error
         self.groups: dict[tuple[str, int], list[RowGroup]] = defaultdict(list)
-        for fragment in self._dataset.get_fragments():
-            for piece in fragment.split_by_row_group():
-                self._add(table, piece)
+        with _errors_of_arrow(table):
+            for fragment in self._dataset.get_fragments():
+                for piece in fragment.split_by_row_group():
+                    self._add(table, piece)
 
     def size(self, place: tuple[str, int]) -> int:
         """Return the bytes of a partition's row groups."""
@@ -271,9 +273,10 @@ class _TableSource:
         for groups in _overlapping(self.groups[place]):
             parts = [] if kept is None else [kept]
             for group in groups:
-                read = group.piece.to_table(
-                    schema=self._dataset.schema, columns=list(NEEDED), filter=wanted
-                )
+                with _errors_of_arrow(self._table):
+                    read = group.piece.to_table(
+                        schema=self._dataset.schema, columns=list(NEEDED), filter=wanted
+                    )
                 parts.append(self._of_types(read))
             rows = _in_order(pa.concat_tables(parts).combine_chunks())
             *whole, kept = _by_batches(rows)  # the next group may have more rows of it
@@ -572,9 +575,18 @@ def _open_dataset(table: Path) -> Any:
     keys = pa.schema([("topic", pa.string()), ("partition", pa.int32())])
     # A file has the two columns, which may be of other types than those of a path.
     hive = dataset.partitioning(keys, flavor="hive") if table.is_dir() else None
-    try:
+    with _errors_of_arrow(table):
         return dataset.dataset(table, format="parquet", partitioning=hive)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+
+
+@contextmanager
+def _errors_of_arrow(table: Path) -> Iterator[None]:
+    """Raise `UnfitRecordsError` for files that pyarrow cannot read as an export."""
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # of the operating system; pyarrow's own have no number
         reason = str(error).partition("\n")[0]
         raise UnfitRecordsError(f"expected Parquet files: {table}: {reason}") from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Sequence
 from itertools import islice
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from kafkalog.export.optional_packages import require
+from kafkalog.storage.durable_file import DISK
 
 if TYPE_CHECKING:
     from kafkalog.export.stats_report import StatsReport
@@ -52,7 +54,9 @@ def write_plot(report: StatsReport, path: str | os.PathLike[str]) -> None:
         figure = figure_of(figsize=(10, 1.5 + 0.25 * bars), layout="constrained")
         _draw_bars(figure, report)
     figure.suptitle(f"{report.total['bytes']:,} bytes by {', '.join(report.by)}")
-    figure.savefig(path)
+    content = io.BytesIO()
+    figure.savefig(content, format=Path(path).suffix[1:].lower())
+    DISK.replace(path, content.getvalue())
 
 
 def _draw_times(figure: Any, report: StatsReport) -> None:

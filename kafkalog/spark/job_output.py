@@ -17,7 +17,8 @@ underscore and do not end in ``.parquet``, so that readers ignore them.
 So a file gets its place only after the commit. While files are moved, a listing of OUT
 has some of a committed run. The files named in manifests are complete at any time.
 
-Staged files are forced to disk by the executors that write them, before the journal is.
+Staged files are forced to disk by the executors that write them, and their names by the
+driver, before the journal is.
 The lock is held by the operating system, and ends with its process. The file system
 must be a local or shared POSIX one.
 """
@@ -125,6 +126,8 @@ class JobOutput:
             self._check_size(place)
         manifest = {"version": 1, "run": number, **about, "files": places}
         text = json.dumps(manifest, indent=1, ensure_ascii=False)
+        DISK.sync_directory(staging)  # the executors have synced the files in it
+        DISK.sync_directory(self.folder)
         DISK.replace(self._path("pending", number), f"{text}\n".encode())
         return self._finish(number), manifest
 
@@ -218,7 +221,7 @@ def locked(path: Path) -> Iterator[JobOutput]:
     None
     """
     output = JobOutput(path)
-    output.folder.mkdir(parents=True, exist_ok=True)
+    DISK.make_directories(output.folder)
     check_directories(path, [FOLDER])
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
     descriptor = os.open(output.folder / LOCK, flags, 0o666)

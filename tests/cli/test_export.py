@@ -236,6 +236,27 @@ def test_a_full_disk_is_reported_with_the_file_and_nothing_is_left(tmp_path, for
     assert not list(tmp_path.iterdir())
 
 
+def test_a_full_disk_is_reported_with_the_table_by_an_export_to_delta(tmp_path):
+    run = (
+        "import resource, sys\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))\n"
+        "from kafkalog.cli.main import main\n"
+        "sys.exit(main())"
+    )
+    table = tmp_path / "table"
+    arguments = "export", str(LEDGER), str(table), "--to", "delta"
+    ran = subprocess.run(
+        [sys.executable, "-c", run, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 3
+    assert ran.stderr.endswith(f"kafkalog: File too large: {table}\n")
+    assert call("export", LEDGER, table, "--to", "delta").exit_code == 0
+    assert ds.dataset(table, format="parquet", exclude_invalid_files=True).count_rows()
+
+
 def test_an_export_without_columns_is_rejected(tmp_path):
     ran = call("export", ORDERS, tmp_path / "out", "--columns", "topic")
     assert ran.exit_code == Exit.USAGE

@@ -12,7 +12,7 @@ TEST = re.compile(r"`(test_\w+)`")
 def names_of_tests():
     return {
         node.name
-        for folder in (HERE, HERE.parent / "sink")
+        for folder in (HERE, HERE.parent / "sink", HERE.parent / "export")
         for path in folder.glob("test_*.py")
         for node in ast.parse(path.read_text(encoding="utf-8")).body
         if isinstance(node, ast.FunctionDef)

@@ -13,7 +13,9 @@ from itertools import count
 import pytest
 
 from kafkalog.errors import CorruptCheckpointError, LogStateError
+from kafkalog.spark import job_output
 from kafkalog.spark.job_output import FOLDER, StagedParquet, locked
+from kafkalog.storage.durable_file import Disk
 from tests.spark.lakes import files_of, manifest
 
 FOLDERS = (
@@ -276,3 +278,25 @@ def test_the_lock_is_not_taken_through_a_link(tmp_path):
     with pytest.raises(LogStateError, match="symbolic link"), locked(other):
         pass
     assert victim.read_bytes() == b"precious"
+
+
+def test_the_names_of_staged_files_are_on_disk_before_the_journal(
+    tmp_path, monkeypatch
+):
+    class SyncedDisk(Disk):
+        def sync_directory(self, path):
+            super().sync_directory(path)
+            calls.append(path)
+
+        def replace(self, path, data):
+            calls.append(path)
+            super().replace(path, data)
+
+    calls = []
+    monkeypatch.setattr(job_output, "DISK", SyncedDisk())
+    out = tmp_path / "new" / "out"
+    add_run(out)
+    journal = next(i for i, path in enumerate(calls) if path.name.startswith("pending"))
+    before = calls[:journal]
+    assert [path.name[:8] for path in before[-2:]] == ["staging-", FOLDER[:8]]
+    assert {tmp_path, tmp_path / "new", out} <= {*before}

@@ -88,7 +88,9 @@ def command(
     extension is its format: .parquet, .jsonl, .csv or .arrow. Any other extension needs
     --to; one that contradicts --to or names a compression (.parquet.gz) is rejected.
     The parent directory of OUT must exist. Files get their final names once all are
-    complete. If corrupt data ends the scan, the valid records before it are written.
+    complete and on disk. With --overwrite, an export that fails or is interrupted
+    leaves the earlier one as it was. If corrupt data ends the scan, the valid records
+    before it are written.
 
     With --to delta, OUT is the directory of a Delta table, partitioned by topic. Each
     run appends what is new since the last one, and appends it once, even if runs are
