@@ -21,7 +21,11 @@ from kafkalog.decoding.batch_decoder import decode
 from kafkalog.decoding.read_policy import Bounds, ReadPolicy
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import LocatedError, NotALogDirectoryError
-from kafkalog.formats.batch_headers import BatchHeaders, Bytes
+from kafkalog.formats.batch_headers import (
+    BatchHeaders,
+    Bytes,
+    counts_fit,
+)
 from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.formats.partition_files import PartitionMetadata
 from kafkalog.indexes.time_index import TimeIndex, last_slot_timestamp
@@ -207,7 +211,7 @@ def count_file_records(segment: LogSegment) -> int:
     """Return the number of records of a segment, without those in corrupt batches."""
 
     def is_counted(rows: BatchHeaders) -> bool:
-        return bool((rows["magic"] == 2).all())
+        return bool(has_count(rows).all())
 
     with segment.open() as source:
         records = FileRecords(
@@ -223,17 +227,25 @@ def count_file_records(segment: LogSegment) -> int:
         )
 
 
+def has_count(rows: BatchHeaders) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Return which batches have a possible number of records in their headers."""
+    return (rows["magic"] == 2) & counts_fit(rows, MAX_BATCH_BYTES)
+
+
 def count_records(
     rows: BatchHeaders, data: Bytes, origin: int
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Return the number of records of each batch; decode those of magic 0 and 1."""
+    """Return the number of records of each batch; decode those of magic 0 and 1.
+
+    A batch that has no room for its number of records is corrupt, and has none.
+    """
     counts = rows["count"].astype(np.int64)
-    old = np.flatnonzero(rows["magic"] < 2)
-    counts[old] = 0
+    decoded = np.flatnonzero(~has_count(rows))
+    counts[decoded] = 0
     for views in decode(
         data,
         origin,
-        rows[old],
+        rows[decoded],
         bounds=Bounds(),
         limit=MAX_BATCH_BYTES,
         workspace=Workspace(),

@@ -25,9 +25,16 @@ from kafkalog.errors import (
     KafkaLogError,
     UnsupportedFormatError,
 )
-from kafkalog.formats.batch_headers import BatchHeaders, Bytes
+from kafkalog.formats.batch_headers import (
+    BatchHeaders,
+    Bytes,
+    have_flag,
+)
 from kafkalog.formats.checkpoint import EpochEntry
-from kafkalog.formats.layout import MAX_FILE_BYTES
+from kafkalog.formats.layout import (
+    CONTROL_FLAG,
+    MAX_FILE_BYTES,
+)
 from kafkalog.formats.partition_files import (
     PartitionMetadata,
     QuorumState,
@@ -116,7 +123,10 @@ def topic_id_of(directory: Location) -> str | None:
 
 @dataclass(slots=True)
 class CopiedLog:
-    """A partition's log being written; a context that closes it."""
+    """A partition's log being written; a context that closes it.
+
+    Control records are not counted.
+    """
 
     log: WritableLog
     records: int = 0
@@ -164,6 +174,7 @@ class CopiedLog:
         self.batches += len(rows) - len(rejected)
         written = np.ones(len(rows), np.bool_)
         written[[index for index, _ in rejected]] = False
+        written &= (rows["magic"] < 2) | ~have_flag(rows, CONTROL_FLAG)
         self.records += int(count_records(rows[written], data, origin).sum())
         return rejected
 

@@ -14,13 +14,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from kafkalog.formats.batch_headers import (
-    PARTITION_LEADER_EPOCH,
-    BatchHeaders,
-    Bytes,
-)
+from kafkalog.formats.batch_headers import BatchHeaders, Bytes
 from kafkalog.formats.checkpoint import EpochEntry
-from kafkalog.formats.layout import NO_LEADER_EPOCH
+from kafkalog.formats.layout import LOG_OVERHEAD, NO_LEADER_EPOCH
 from kafkalog.log.leader_epochs import certain_epoch, epoch_for_offset
 
 
@@ -57,7 +53,14 @@ def misfit_epochs(
         least = fitting
 
 
-def set_epoch(data: Bytes, start: int, epoch: int) -> None:
-    """Set the leader epoch of the batch at `start`, which its CRC does not cover."""
-    field = np.frombuffer(epoch.to_bytes(4, signed=True), np.uint8)
-    data[start : start + PARTITION_LEADER_EPOCH.stop][PARTITION_LEADER_EPOCH] = field
+def restore_header(data: Bytes, start: int, row: np.void) -> None:
+    """Write the offset, size, leader epoch and magic of `row` to the batch at `start`.
+
+    The CRC does not cover them.
+    """
+    fields = (row["base_offset"], 8), (row["size_in_bytes"] - LOG_OVERHEAD, 4)
+    fields += (row["leader_epoch"], 4), (row["magic"], 1)
+    header = b"".join(
+        int(value).to_bytes(width, signed=True) for value, width in fields
+    )
+    data[start : start + len(header)] = np.frombuffer(header, np.uint8)

@@ -24,7 +24,7 @@ class HealedPartition:
     topic, partition : str, int
         The partition.
     records, batches : int
-        Records, control records included, and batches of the healed log; 0 if it
+        Records, without control records, and batches of the healed log; 0 if it
         cannot be healed.
     missing : tuple of OffsetRange
         Ranges of offsets, first and last included, of which no replica has a valid

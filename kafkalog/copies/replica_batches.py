@@ -38,7 +38,7 @@ class ReplicaBatches:
 
     `rows` have the first offset of each batch as `base_offset`, that of wrapper
     messages included, and `numbers` the index of its segment in `segments`. `restored`
-    are those whose leader epoch was damaged, and is correct in `rows`. `bases` are the
+    are those whose header was damaged, and is correct in `rows`. `bases` are the
     base offsets of all known segments.
     """
 

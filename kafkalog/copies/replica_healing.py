@@ -28,7 +28,7 @@ from kafkalog.copies.copy_directory import (
     CopyDirectory,
     topic_id_of,
 )
-from kafkalog.copies.epoch_repair import set_epoch
+from kafkalog.copies.epoch_repair import restore_header
 from kafkalog.copies.heal_report import HealedPartition, HealReport
 from kafkalog.copies.offset_coverage import OffsetRange
 from kafkalog.copies.replica_batches import Bools, ReplicaBatches
@@ -372,8 +372,7 @@ def _write(log: CopiedLog, true: ReplicaBatches, taken: Iterable[TakenRange]) ->
             with segment.open() as source:
                 data = source.read(start, end - start)
             for i in np.flatnonzero(replica.restored[part]).tolist():
-                at, epoch = int(rows["position"][i]), int(rows["leader_epoch"][i])
-                set_epoch(data, at - start, epoch)
+                restore_header(data, int(rows["position"][i]) - start, rows[i])
             for index, error in log.append(data, start, rows):
                 changed = CorruptRecordError(
                     f"batch that was valid before: {error}",

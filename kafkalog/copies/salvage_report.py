@@ -24,7 +24,7 @@ class SalvagedPartition:
     topic, partition : str, int
         The partition, by its name in the destination.
     records, batches : int
-        Records, control records included, and batches that were written.
+        Records, without control records, and batches that were written.
     missing : tuple of OffsetRange
         Ranges of offsets, first and last included, of which there is no valid batch.
         Gaps without damaged bytes, such as compaction leaves, are not missing.

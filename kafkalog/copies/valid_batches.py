@@ -1,31 +1,50 @@
 """The valid batches of a partition's directory or of a lone file, past all damage.
 
-A batch is valid if its CRC is, and if its offsets, which no CRC covers, agree with its
-segment and with the batches around it. After damage the next valid batch is searched
-for.
+A batch is valid if its CRC and its records are, and if its offsets, which no CRC
+covers, agree with its segment and with the batches around it. After damage the next
+valid batch is searched for. A header of which the right content is certain is
+corrected, as `repair` does.
+
+No batch after it contradicts the offsets of a log's last batch. If they leave a gap,
+and are past the end of the log by its checkpoints and producer snapshots, they are
+wrong, unless there are other gaps, as compaction leaves them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Final, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from kafkalog.copies.epoch_repair import misfit_epochs, set_epoch
+from kafkalog.copies.epoch_repair import misfit_epochs, restore_header
 from kafkalog.copies.known_offsets import KnownOffsets
 from kafkalog.copies.offset_coverage import Int64s, OffsetCoverage
+from kafkalog.decoding.batch_decoder import decode
 from kafkalog.decoding.decompression import first_offsets
-from kafkalog.decoding.read_policy import ReadPolicy
-from kafkalog.errors import LocatedError
-from kafkalog.formats.batch_headers import find_crc_mismatches, scan_headers
+from kafkalog.decoding.read_policy import Bounds, ReadPolicy
+from kafkalog.decoding.workspace import Workspace
+from kafkalog.errors import BatchTooLargeError, LocatedError
+from kafkalog.formats.batch_headers import (
+    BatchHeaders,
+    Bytes,
+    find_crc_mismatches,
+    scan_headers,
+)
 from kafkalog.formats.layout import MAX_BATCH_BYTES, NO_LEADER_EPOCH
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.log.log_segments import list_segments
 from kafkalog.log.ownership import Name
+from kafkalog.repairs.header_correction import (
+    HeaderCorrection,
+    apply_corrections,
+    correct_offset,
+)
+from kafkalog.repairs.log_excerpt import excerpt_of
 from kafkalog.segment.entry_order import Limits
 from kafkalog.segment.entry_search import (
     find_valid_entry,
@@ -33,6 +52,7 @@ from kafkalog.segment.entry_search import (
 )
 from kafkalog.segment.file_records import STEP_BYTES, STEP_ROWS, FileRecords, Step
 from kafkalog.segment.log_segment import LogSegment
+from kafkalog.storage.buffers import Take
 from kafkalog.storage.byte_source import BLOCK_BYTES, ByteSource
 from kafkalog.storage.file_names import (
     MAX_OFFSET,
@@ -52,6 +72,64 @@ MAX_EARLIER: Final = 4096
 KINDS_OF_SEGMENTS: Final = ("log", "index", "timeindex", "txnindex")
 
 
+class CorrectedSource:
+    """The bytes of a file with the corrections of its headers in them.
+
+    `most` is the offset before the next segment. `end` is the least offset at which the
+    log may end, None if it is unknown.
+    """
+
+    def __init__(self, source: ByteSource, most: int, end: int | None) -> None:
+        self._source = source
+        self._most = most
+        self._end = end
+        self.corrections: list[HeaderCorrection] = []
+        self._is_searched = False
+
+    @property
+    def path(self) -> Location | None:
+        """The file."""
+        return self._source.path
+
+    @property
+    def size(self) -> int:
+        """The size of the file."""
+        return self._source.size
+
+    @size.setter
+    def size(self, size: int) -> None:
+        self._source.size = size
+
+    def read(self, position: int, length: int, take: Take | None = None) -> Bytes:
+        """Return up to `length` bytes from `position` on."""
+        data = self._source.read(position, length, take)
+        apply_corrections(data, position, self.corrections)
+        return data
+
+    def read_headers(self, position: int, length: int, take: Take | None) -> None:
+        """Return None: all bytes are read."""
+
+    def discard_read_ahead(self) -> None:
+        """Discard bytes that were read ahead."""
+        self._source.discard_read_ahead()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._source.close()
+
+    def correct(self, least: int) -> bool:
+        """Search for headers to correct, once; return whether there are any.
+
+        `least` is the base offset of the segment.
+        """
+        if self._is_searched or not isinstance(self.path, Path):
+            return False
+        self._is_searched = True
+        excerpt = excerpt_of(self.path, least, self._most, (), self._end)
+        self.corrections = excerpt.corrections
+        return bool(self.corrections)
+
+
 @dataclass(slots=True)
 class ValidBatches:
     """The valid batches of one partition, with what is missing between them.
@@ -69,7 +147,10 @@ class ValidBatches:
     bases: list[int] = field(default_factory=list)
     """The base offsets of all segments that are known."""
     restored: list[int] = field(default_factory=list)
-    """The indexes of those whose leader epoch was damaged."""
+    """The indexes of those whose header was damaged, and is corrected."""
+    _workspace: Workspace = field(default_factory=Workspace)
+    has_gaps: bool = False
+    """Whether offsets are missing between batches without damage."""
     _epoch: int = NO_LEADER_EPOCH
     _next: LogSegment | None = None
 
@@ -131,7 +212,6 @@ class ValidBatches:
         """
         rows, known = step.rows, self.known
         of_batches = rows["leader_epoch"][rows["magic"] == 2]
-        self.restored = []
         if not len(of_batches):
             return
         following = None
@@ -145,9 +225,98 @@ class ValidBatches:
                 f"{source.path} at byte {position}"
             )
             rows["leader_epoch"][i] = epoch
-            set_epoch(step.data, position - step.origin, epoch)
+            restore_header(step.data, position - step.origin, rows[i])
             self.restored.append(i)
         self._epoch = int(rows["leader_epoch"][rows["magic"] == 2][-1])
+
+    def _without_invalid_records(self, source: ByteSource, step: Step) -> Step:
+        """Return a step without the batches whose records cannot be decoded.
+
+        Those above the maximum size are kept.
+        """
+        results = decode(
+            step.data,
+            step.origin,
+            step.rows,
+            bounds=Bounds(),
+            limit=MAX_BATCH_BYTES,
+            workspace=self._workspace,
+        )
+        invalid = []
+        for result in results:
+            if isinstance(result, LocatedError) and not isinstance(
+                result, BatchTooLargeError
+            ):
+                at = step.rows["position"] <= result.position
+                invalid.append(int(at.sum()) - 1)
+                position = int(step.rows["position"][invalid[-1]])
+                place = f"{source.path} at byte {position}"
+                self.notes.append(f"{result.reason}: {place}, left out")
+        if not invalid:
+            return step
+        kept = np.delete(np.arange(len(step.rows)), invalid)
+        self.restored = np.flatnonzero(np.isin(kept, self.restored)).tolist()
+        return replace(step, rows=step.rows[kept])
+
+    def _note_corrections(
+        self, source: CorrectedSource, rows: BatchHeaders
+    ) -> list[int]:
+        """Note the corrected headers among `rows`, and return their indexes."""
+        found = []
+        for each in source.corrections:
+            i = int(np.searchsorted(rows["position"], each.position, side="right")) - 1
+            size = int(rows["size_in_bytes"][i]) if i >= 0 else 0
+            if size and each.position < int(rows["position"][i]) + size:
+                at = f"{source.path} at byte {int(rows['position'][i])}"
+                self.notes.append(f"{each.description}: {at}")
+                found.append(i)
+        return sorted(set(found))
+
+    def _detect_gaps(self, firsts: Int64s, rows: BatchHeaders) -> None:
+        """Record whether compaction may have removed offsets before or in `rows`."""
+        after = np.append(self.coverage.reached or 0, rows["last_offset"][:-1] + 1)
+        counted = rows["magic"] == 2
+        spans = rows["last_offset"] - rows["base_offset"] + 1
+        thinned = counted & (rows["count"] < spans)
+        gaps = firsts > after
+        if self.coverage.reached is None or self.coverage.is_damaged:
+            gaps[:1] = False
+        self.has_gaps |= bool((gaps | thinned).any())
+
+    def _ends_past_the_log(self, source: ByteSource, step: Step) -> bool:
+        """Return whether the last batch of a step cannot have its offsets.
+
+        Offsets that are certain are corrected, in the header and in `step`.
+        """
+        row, known = step.rows[-1], self.known
+        if known is None or row["magic"] != 2:
+            return False
+        base, last = int(row["base_offset"]), int(row["last_offset"])
+        before = (self.coverage.reached or 0) - 1
+        if len(step.rows) > 1:
+            before = int(step.rows["last_offset"][-2])
+        position = int(row["position"])
+        is_doubtful = base > before + 1 and last >= known.end > 0
+        is_doubtful &= self.coverage.reached is not None or len(step.rows) > 1
+        end = position + int(row["size_in_bytes"])
+        if not is_doubtful or find_valid_entry(source, end) is not None:
+            return False
+        place = f"{source.path} at byte {position}"
+        offset = correct_offset(position, (base, last), before, known.end, is_last=True)
+        if offset is not None:
+            row["base_offset"], row["last_offset"] = (
+                before + 1,
+                before + 1 + last - base,
+            )
+            restore_header(step.data, position - step.origin, row)
+            self.restored.append(len(step.rows) - 1)
+            self.notes.append(f"{offset.description}: {place}")
+            return False
+        of_batch = f"base offset {base} of the last batch after offset {before}"
+        at_end = f"the log ends at {known.end} by its checkpoints: {place}"
+        is_kept = self.has_gaps or known.cleaned_to > 0
+        self.notes.append(f"{of_batch}, but {at_end}{'' if is_kept else ', left out'}")
+        return not is_kept
 
     def _epoch_after(self, source: ByteSource, end: int) -> int | None:
         """Return the leader epoch of the batch at `end`, or of the next segment's."""
@@ -173,11 +342,21 @@ class ValidBatches:
     ) -> Generator[Step, None, int]:
         """Yield the valid batches of a file; return the position after the last."""
         end = unread = 0
+        end_offset = None if self.known is None else self.known.end or None
+        most = MAX_OFFSET if is_last else limits.most
+        source = CorrectedSource(source, most, end_offset)
         for step in _valid_steps(source, limits):
+            self.restored = self._note_corrections(source, step.rows)
+            if is_last and self._ends_past_the_log(source, step):
+                step = replace(step, rows=step.rows[:-1])
+            step = self._without_invalid_records(source, step)
             rows = step.rows
+            if not len(rows):
+                continue
             firsts = first_offsets(step.data, step.origin, rows, MAX_BATCH_BYTES)
             unread += int(rows["position"][-1] + rows["size_in_bytes"][-1]) - end
             unread -= int(rows["size_in_bytes"].sum())
+            self._detect_gaps(firsts, rows)
             end = self.coverage.add(rows, firsts, end)
             self._restore_epochs(source, step, end)
             self.first_offsets = firsts
@@ -264,15 +443,23 @@ class _ValidRun(NamedTuple):
     batches: int
 
 
-def _valid_steps(source: ByteSource, limits: Limits) -> Iterator[Step]:
-    """Yield the valid batches of a source, those after damage as well."""
+def _valid_steps(source: CorrectedSource, limits: Limits) -> Iterator[Step]:
+    """Yield the valid batches of a source, those after damage as well.
+
+    At the first damage, headers whose right content is certain are corrected.
+    """
     end, before = 0, limits.least - 1
-    records = FileRecords(source=source, limits=limits, policy=POLICY)
-    with suppress(LocatedError):
-        for step in _steps_of(records):
-            yield step
-            end = int(step.rows["position"][-1] + step.rows["size_in_bytes"][-1])
-            before = max(before, int(step.rows["last_offset"][-1]))
+    for _ in range(2):
+        records = FileRecords(
+            source=source, start=end, before=before, limits=limits, policy=POLICY
+        )
+        with suppress(LocatedError):
+            for step in _steps_of(records):
+                yield step
+                end = int(step.rows["position"][-1] + step.rows["size_in_bytes"][-1])
+                before = max(before, int(step.rows["last_offset"][-1]))
+        if end == source.size or not source.correct(limits.least):
+            break
     if end == source.size:
         return
     for run in _in_order(list(_runs_after(source, end, before, limits.most))):

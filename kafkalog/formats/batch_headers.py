@@ -24,11 +24,14 @@ from kafkalog.errors import CorruptRecordError
 from kafkalog.formats.layout import (
     BATCH,
     BATCH_CRC_FROM,
+    CODEC_MASK,
     HEADER_SIZE_UP_TO_MAGIC,
     LOG_OVERHEAD,
     MAGIC_OFFSET,
     MESSAGE_CRC_FROM,
+    MIN_RECORD_BYTES,
     MIN_SIZES,
+    RECORD_BATCH_OVERHEAD,
     SEQUENCE_MASK,
     SIZE_OFFSET,
 )
@@ -130,6 +133,19 @@ def have_flag(rows: BatchHeaders, flag: int) -> npt.NDArray[np.bool_]:
     flagged: npt.NDArray[np.bool_]
     flagged = (rows["attributes"] & flag > 0) & (rows["magic"] == 2)
     return flagged
+
+
+def counts_fit(rows: BatchHeaders, max_batch_bytes: int) -> npt.NDArray[np.bool_]:
+    """Return which rows have a number of records for which their bytes have room.
+
+    That of a compressed batch must fit into `max_batch_bytes`. Wrapper messages have no
+    number, and fit.
+    """
+    codec = rows["attributes"] & CODEC_MASK
+    uncompressed = rows["size_in_bytes"] - RECORD_BATCH_OVERHEAD
+    most = np.where(codec == 0, uncompressed, max_batch_bytes) // MIN_RECORD_BYTES
+    fits: npt.NDArray[np.bool_] = (rows["magic"] < 2) | (rows["count"] <= most)
+    return fits
 
 
 def begin_times(rows: BatchHeaders) -> npt.NDArray[np.int64]:

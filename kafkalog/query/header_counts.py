@@ -19,6 +19,7 @@ from kafkalog.decoding.read_policy import Bounds, ReadPolicy
 from kafkalog.errors import LocatedError
 from kafkalog.formats.batch_headers import (
     BatchHeaders,
+    counts_fit,
     crc_error,
     find_crc_mismatches,
 )
@@ -27,8 +28,6 @@ from kafkalog.formats.layout import (
     CODECS,
     CONTROL_FLAG,
     LOG_APPEND_TIME_FLAG,
-    MIN_RECORD_BYTES,
-    RECORD_BATCH_OVERHEAD,
 )
 from kafkalog.query.partition_reader import PartitionReader, ScanProblem, SegmentStep
 from kafkalog.query.sources import PartitionSource
@@ -50,13 +49,19 @@ def not_control(rows: BatchHeaders, _bounds: Bounds) -> Bools:
 
 
 def wholly_within(
-    rows: BatchHeaders, bounds: Bounds, *, control_records: bool = False
+    rows: BatchHeaders,
+    bounds: Bounds,
+    max_batch_bytes: int,
+    *,
+    control_records: bool = False,
 ) -> Bools:
     """Return which batches are wholly within the bounds, by their headers.
 
-    Control batches are not, unless `control_records` are requested.
+    Control batches are not, unless `control_records` are requested. Neither are those
+    without room for their number of records, if they are `max_batch_bytes` at most.
     """
     within: Bools = (rows["magic"] == 2) & (rows["count"] >= 0)
+    within &= counts_fit(rows, max_batch_bytes)
     if not control_records:
         within &= rows["attributes"] & CONTROL_FLAG == 0
     within &= rows["base_offset"] >= bounds.start_offset
@@ -74,16 +79,11 @@ def wholly_within(
 def without_gaps(rows: BatchHeaders, bounds: Bounds, max_batch_bytes: int) -> Bools:
     """Return which batches within the bounds have every offset of their range.
 
-    `max_batch_bytes` is the largest decompressed size of a batch. A count that does not
-    fit into a batch of that size is invalid.
+    `max_batch_bytes` is the largest decompressed size of a batch.
     """
-    count = rows["count"]
-    whole = wholly_within(rows, bounds)
-    whole &= count == rows["last_offset"] - rows["base_offset"] + 1
-    codec = rows["attributes"] & CODEC_MASK
-    uncompressed = rows["size_in_bytes"] - RECORD_BATCH_OVERHEAD
-    most = np.where(codec == 0, uncompressed, max_batch_bytes)
-    return whole & (codec < len(CODECS)) & (count <= most // MIN_RECORD_BYTES)
+    whole = wholly_within(rows, bounds, max_batch_bytes)
+    whole &= rows["count"] == rows["last_offset"] - rows["base_offset"] + 1
+    return whole & (rows["attributes"] & CODEC_MASK < len(CODECS))
 
 
 def counting_reader(
@@ -96,7 +96,11 @@ def counting_reader(
         source=source,
         bounds=bounds,
         policy=replace(policy, needs="headers"),
-        headers_suffice=partial(wholly_within, control_records=policy.control_records),
+        headers_suffice=partial(
+            wholly_within,
+            max_batch_bytes=policy.max_batch_bytes,
+            control_records=policy.control_records,
+        ),
     )
 
 

@@ -15,11 +15,16 @@ import numpy as np
 
 from kafkalog.decoding.read_policy import Bounds, ReadPolicy
 from kafkalog.errors import LocatedError
-from kafkalog.formats.batch_headers import BatchHeaders, begin_times
+from kafkalog.formats.batch_headers import (
+    BatchHeaders,
+    begin_times,
+    counts_fit,
+)
 from kafkalog.formats.layout import (
     CODEC_MASK,
     CODECS,
     CONTROL_FLAG,
+    MAX_BATCH_BYTES,
     TRANSACTIONAL_FLAG,
 )
 from kafkalog.query.header_counts import count_records, counting_reader
@@ -131,26 +136,29 @@ def contents_of(segment: LogSegment, limits: Limits | None = None) -> LogContent
             limits=limits or segment.limits,
             policy=ReadPolicy(needs="headers", check_crcs="never"),
         )
-        wrapped = False
+        decoded = False
         try:
             for step in records:
                 if isinstance(step, Step):
                     result.contents.add(_of_rows(step.rows))
                     result.next_offset = int(step.rows["last_offset"][-1]) + 1
-                    wrapped |= bool((step.rows["count"] < 0).any())
+                    is_known = (step.rows["count"] >= 0) & counts_fit(
+                        step.rows, MAX_BATCH_BYTES
+                    )
+                    decoded |= not is_known.all()
         except LocatedError as error:
             result.tail, result.damage = "damaged", str(error)
         result.end = records.end
         if result.tail is None and result.end < source.size:
             zeros = only_zeros(source, result.end)
             result.tail = "preallocated" if zeros else "incomplete"
-        if wrapped:
+        if decoded:
             result.contents.records = _count(segment, result.next_offset)
     return result
 
 
 def _count(segment: LogSegment, end: int) -> int:
-    """Return the number of records below offset `end` of a log with wrappers."""
+    """Return the number of records below offset `end`, decoded where necessary."""
     policy = ReadPolicy(on_corruption="skip", control_records=True)
     source = PartitionSource(file=segment.path)
     reader = counting_reader(source, Bounds(end_offset=end), policy)

@@ -24,8 +24,15 @@ from kafkalog.decoding.batch_decoder import decode
 from kafkalog.decoding.decoded_columns import ColumnBuffers, ColumnWorkspace
 from kafkalog.decoding.read_policy import LAST, Bounds, ReadPolicy
 from kafkalog.errors import LocatedError
-from kafkalog.formats.batch_headers import BatchHeaders, Bytes
-from kafkalog.formats.layout import NO_LEADER_EPOCH
+from kafkalog.formats.batch_headers import (
+    BatchHeaders,
+    Bytes,
+    counts_fit,
+)
+from kafkalog.formats.layout import (
+    MAX_BATCH_BYTES,
+    NO_LEADER_EPOCH,
+)
 from kafkalog.log.log_segments import list_segments
 from kafkalog.query.diff_report import DiffReport, PartitionDiff
 from kafkalog.query.log_contents import contents_of
@@ -240,6 +247,7 @@ class _Side:
     def count(self, rows: BatchHeaders) -> int:
         """Return the number of records of batches, from their headers if possible."""
         known = (rows["count"] > 0) & (rows["base_offset"] >= self.start)
+        known &= counts_fit(rows, MAX_BATCH_BYTES)
         decoded = self._decode(rows[~known]) if not known.all() else ()
         return int(rows["count"][known].sum(dtype=np.int64)) + sum(map(len, decoded))
 

@@ -19,6 +19,12 @@ from typing import Final
 import numpy as np
 
 from kafkalog.decoding.read_policy import FIRST, LAST, Bounds
+from kafkalog.formats.batch_headers import (
+    counts_fit,
+)
+from kafkalog.formats.layout import (
+    MAX_BATCH_BYTES,
+)
 from kafkalog.log.log_segments import list_segments
 from kafkalog.query.batch_history import BatchHistory, is_unchanged
 from kafkalog.query.header_counts import not_control
@@ -135,7 +141,8 @@ def _count(reader: PartitionReader, byte_range: ByteRange) -> tuple[int, int]:
         if isinstance(step, ScanProblem):
             continue
         rows = step.step.rows
-        count += int(np.where(rows["count"] < 0, 1, rows["count"]).sum(dtype=np.int64))
+        counts = np.where(counts_fit(rows, MAX_BATCH_BYTES), rows["count"], 0)
+        count += int(np.where(counts < 0, 1, counts).sum(dtype=np.int64))
         if first is None:
             # Only the last offset of a wrapper is known: it counts as one record.
             base = int(rows["base_offset"][0])

@@ -16,7 +16,7 @@ are appended: there, each gets an epoch that fits.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -60,12 +60,17 @@ class HeaderCorrection(NamedTuple):
 
 
 def correct_header(
-    data: Bytes, position: int, before: int, after: int | None
+    data: Bytes,
+    position: int,
+    before: int,
+    after: int | None,
+    *,
+    is_last: bool = False,
 ) -> list[HeaderCorrection]:
     """Return the corrections that make `data` one valid batch; none if none do.
 
-    `before` is the last offset before it, `after` the first one after it; None at the
-    end of a log.
+    `before` is the last offset before it, `after` the first one after it. If it
+    `is_last`, that is the least offset at which the log may end, None if it is unknown.
     """
     if not RECORD_BATCH_OVERHEAD <= len(data) <= MAX_BYTES:
         return []
@@ -84,16 +89,46 @@ def correct_header(
     if len(rows) != 1 or end != len(data) or len(find_crc_mismatches(data, 0, rows)):
         return []
     base, delta = offset_field(data), int(rows["last_offset"][0]) - offset_field(data)
-    if before < base and (after is None or base + delta < after):
+    fits = before < base and (after is None or base + delta < after)
+    if fits or (is_last and base == before + 1):
         return corrections
+    offset = correct_offset(
+        position, (base, base + delta), before, after, is_last=is_last
+    )
+    return [] if offset is None else [*corrections, offset]
+
+
+def correct_offset(
+    position: int,
+    offsets: tuple[int, int],
+    before: int,
+    after: int | None,
+    *,
+    is_last: bool,
+) -> HeaderCorrection | None:
+    """Return the correction of the base offset of a batch, None if none is certain.
+
+    `offsets` are the first and last one of a batch that cannot have them. With the
+    right ones it ends right before the offset `after`, which the next batch or the end
+    of the log has; or, if it `is_last` in its log, they differ in one bit.
+    """
+    base, last = offsets
     expected = before + 1
     differing = ((base ^ expected) & (2**64 - 1)).bit_count()
-    fits = expected + delta + 1 == after or (differing == 1 and after is None)
-    if not fits:
-        return []
+    if expected + last - base + 1 != after and not (is_last and differing == 1):
+        return None
     text = f"base offset {base}, expected {expected}"
-    right = expected.to_bytes(8, signed=True)
-    return [*corrections, HeaderCorrection(position, right, text)]
+    return HeaderCorrection(position, expected.to_bytes(8, signed=True), text)
+
+
+def apply_corrections(
+    data: Bytes, start: int, corrections: Iterable[HeaderCorrection]
+) -> None:
+    """Write the corrections into the bytes of a file from `start` on."""
+    for each in corrections:
+        for place, byte in enumerate(each.data, each.position - start):
+            if 0 <= place < len(data):
+                data[place] = byte
 
 
 def correct_epochs(

@@ -22,6 +22,7 @@ from kafkalog.formats.layout import RECORD_BATCH_OVERHEAD
 from kafkalog.repairs.header_correction import (
     MAX_BYTES,
     HeaderCorrection,
+    apply_corrections,
     correct_header,
 )
 from kafkalog.segment.entry_order import UNBOUNDED
@@ -109,16 +110,9 @@ class LogExcerpt:
                     data = source.read(start, min(COPY_BYTES, end - start))
                     if not len(data):
                         raise OSError(5, "The file was truncated", str(self.path))
-                    file.write(self._corrected(data.tobytes(), start), position)
+                    apply_corrections(data, start, self.corrections)
+                    file.write(data.tobytes(), position)
                     start, position = start + len(data), position + len(data)
-
-    def _corrected(self, data: bytes, start: int) -> bytes:
-        """Return bytes of the file from `start` on with the corrections in them."""
-        for each in self.corrections:
-            for i, byte in enumerate(each.data, each.position - start):
-                if 0 <= i < len(data):
-                    data = data[:i] + bytes([byte]) + data[i + 1 :]
-        return data
 
     def add(self, run: _EntryRun) -> None:
         """Keep entries; the bytes before them that are not kept are lost."""
@@ -166,10 +160,13 @@ class LogExcerpt:
             ],
         )
 
-    def correct_headers(self, source: FileSource, after: int | None) -> None:
+    def correct_headers(
+        self, source: FileSource, after: int | None, *, is_last: bool
+    ) -> None:
         """Keep batches of which only the header is damaged, and known.
 
-        `after` is the base offset of the next segment.
+        `after` is the base offset of the next segment, or, of the last one, the least
+        offset at which the log may end, None if it is unknown.
         """
         lost, self.lost = self.lost, []
         for each in lost:
@@ -178,7 +175,13 @@ class LogExcerpt:
             if not each.is_zeros and each.end - each.position <= MAX_BYTES:
                 data = source.read(each.position, each.end - each.position)
                 before = each.first_offset - 1
-                found = correct_header(data, each.position, before, following)
+                found = correct_header(
+                    data,
+                    each.position,
+                    before,
+                    following,
+                    is_last=each.is_tail and is_last,
+                )
             if not found:
                 self.lost.append(each)
                 continue
@@ -186,9 +189,8 @@ class LogExcerpt:
             self.kept.append((each.position, each.end))
             if each.is_tail:
                 data = source.read(each.position, RECORD_BATCH_OVERHEAD)
-                corrected = self._corrected(data.tobytes(), each.position)
-                delta = delta_field(np.frombuffer(corrected, np.uint8))
-                self.end_offset = offset_field(corrected) + delta + 1
+                apply_corrections(data, each.position, self.corrections)
+                self.end_offset = offset_field(data) + delta_field(data) + 1
         self.kept.sort()
 
     def _next_offset(self, lost: LostBytes) -> int | None:
@@ -196,12 +198,16 @@ class LogExcerpt:
 
 
 def excerpt_of(
-    path: Path, base: int, most: int, bad_positions: Collection[int]
+    path: Path,
+    base: int,
+    most: int,
+    bad_positions: Collection[int],
+    end: int | None = None,
 ) -> LogExcerpt:
     """Return the valid entries of a segment, without those at `bad_positions`.
 
     A position may be anywhere in an entry. `most` is the offset before the next
-    segment.
+    segment. `end` is the least offset at which the log may end, if it is known.
     """
     bad = np.array(sorted(bad_positions), np.int64)
     segment = LogSegment(path, base, most)
@@ -218,7 +224,8 @@ def excerpt_of(
         if excerpt.kept_end < source.size:
             most_lost = bad_end if most == UNBOUNDED else most
             excerpt.lost.append(_lost_tail(source, excerpt, most_lost))
-        excerpt.correct_headers(source, None if most == UNBOUNDED else most + 1)
+        is_last = most == UNBOUNDED
+        excerpt.correct_headers(source, end if is_last else most + 1, is_last=is_last)
     return excerpt
 
 

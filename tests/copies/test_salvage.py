@@ -8,9 +8,33 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kafkalog
-from kafkalog.errors import LogArgumentError, LogStateError, NotALogDirectoryError
+from kafkalog.cleaner.partition_facts import (
+    count_file_records,
+)
+from kafkalog.errors import (
+    CorruptRecordError,
+    LogArgumentError,
+    LogStateError,
+    NotALogDirectoryError,
+)
+from kafkalog.formats.checkpoint import (
+    format_offsets,
+)
+from kafkalog.query.description import (
+    describe,
+)
+from kafkalog.query.tailing import (
+    last_records,
+)
+from kafkalog.segment.log_segment import (
+    LogSegment,
+)
+from kafkalog.storage.checkpoint_file import (
+    CLEANED_TO,
+)
 from tests import golden_data
 from tests.copies.log_truth import Truth, batches_of, logs_of, write_log
+from tests.query.test_causes import with_crc
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::kafkalog.UnknownSettingsWarning"),
@@ -49,7 +73,7 @@ def test_an_undamaged_directory_comes_over_byte_for_byte(name, tmp_path):
         copied = logs_of(tmp_path / "out" / directory)
         # Preallocated bytes at the end are not copied.
         assert trimmed(copied) == trimmed(logs_of(source / directory))
-        scan = kafkalog.scan(source / directory, start_offset=0, control_records=True)
+        scan = kafkalog.scan(source / directory, start_offset=0)
         assert row.records == scan.count()
     assert problems(tmp_path / "out") == []
     assert (tmp_path / "out" / ".kafka_cleanshutdown").exists()
@@ -279,6 +303,118 @@ def test_a_name_that_no_partition_has_is_refused(original, tmp_path):
     with pytest.raises(NotALogDirectoryError):
         kafkalog.salvage(tmp_path / "empty", tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def batches_in(directory):
+    """Return the file and place of each batch of a partition."""
+    return [
+        (path, batch)
+        for path in sorted(directory.glob("*.log"))
+        for batch in batches_of(path.read_bytes())
+    ]
+
+
+def set_field(path, position, data):
+    content = bytearray(path.read_bytes())
+    content[position : position + len(data)] = data
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("place", [0, 1, 9, 16, -2, -1])
+@pytest.mark.parametrize("bit", [0, 1, 8, 18, 40, 63])
+def test_a_damaged_base_offset_is_corrected(original, tmp_path, place, bit):
+    damaged = copy_of(original, tmp_path) / "orders-0"
+    path, batch = batches_in(damaged)[place]
+    offset = (batch.first ^ (1 << bit)).to_bytes(8)
+    set_field(path, batch.position, offset)
+    [row] = kafkalog.salvage(damaged.parent, tmp_path / "out").partitions
+    assert logs_of(tmp_path / "out" / "orders-0") == logs_of(original)
+    found = f"base offset {int.from_bytes(offset, signed=True)}"
+    note = f"{found}, expected {batch.first}: {path} at byte {batch.position}"
+    assert row.notes == (note,)
+    for sources in ([damaged.parent, original.parent], [damaged.parent]):
+        healed = tmp_path / f"healed {len(sources)}"
+        assert kafkalog.heal(sources, healed).ok
+        assert logs_of(healed / "orders-0") == logs_of(original)
+
+
+@pytest.mark.parametrize("is_cleaned", [False, True])
+def test_a_last_batch_past_the_end_that_is_not_certain_is_left_out_or_noted(
+    original, tmp_path, is_cleaned
+):
+    damaged = copy_of(original, tmp_path) / "orders-0"
+    path, batch = batches_in(damaged)[-1]
+    set_field(path, batch.position, (batch.first + 0x50_0001).to_bytes(8))
+    known = batch.first - 1  # a crash: the batch was not flushed
+    for file in damaged.glob("*.snapshot"):
+        if int(file.stem) > known:
+            file.unlink()
+    written = {("orders", 0): known}
+    for name in CHECKPOINTS:
+        (damaged.parent / name).write_bytes(format_offsets(written))
+    if is_cleaned:  # a follower of a compacted log has gaps
+        (damaged.parent / CLEANED_TO).write_bytes(format_offsets(written))
+    [row] = kafkalog.salvage(damaged.parent, tmp_path / "out").partitions
+    [note] = row.notes
+    assert f"but the log ends at {known} by its checkpoints: {path}" in note
+    whole = kafkalog.scan(original).count()
+    count = batch.last - batch.first + 1
+    assert row.records == whole - (0 if is_cleaned else count)
+    assert note.endswith("left out") != is_cleaned
+    if not is_cleaned:
+        assert kafkalog.heal([damaged.parent, original.parent], tmp_path / "healed").ok
+        assert logs_of(tmp_path / "healed" / "orders-0") == logs_of(original)
+
+
+def test_a_batch_past_the_known_end_that_follows_the_one_before_is_kept(
+    original, tmp_path
+):
+    damaged = copy_of(original, tmp_path)
+    for name in CHECKPOINTS:
+        (damaged / name).write_bytes(format_offsets({("orders", 0): 3}))
+    for file in (damaged / "orders-0").glob("*.snapshot"):
+        file.unlink()
+    [row] = kafkalog.salvage(damaged, tmp_path / "out").partitions
+    assert (row.notes, row.missing) == ((), ())
+    assert logs_of(tmp_path / "out" / "orders-0") == logs_of(original)
+
+
+def test_a_batch_whose_records_cannot_be_decoded_is_not_readable(original, tmp_path):
+    damaged = copy_of(original, tmp_path) / "orders-0"
+    path, batch = batches_in(damaged)[3]
+    content = bytearray(path.read_bytes())
+    data = content[batch.position : batch.end]
+    data[57:61] = (2**31 - 1).to_bytes(4)
+    content[batch.position : batch.end] = with_crc(data)
+    path.write_bytes(content)
+    count = batch.last - batch.first + 1
+    [row] = kafkalog.salvage(damaged.parent, tmp_path / "out").partitions
+    assert row.records == kafkalog.scan(original).count() - count
+    assert list(row.missing) == [(batch.first, batch.last)]
+    assert row.bytes_unreadable == batch.end - batch.position
+    [note] = row.notes
+    assert note.endswith(f"{path} at byte {batch.position}, left out")
+    assert kafkalog.heal([damaged.parent, original.parent], tmp_path / "healed").ok
+    assert logs_of(tmp_path / "healed" / "orders-0") == logs_of(original)
+
+
+def test_no_command_counts_more_records_than_bytes_can_hold(original, tmp_path):
+    damaged = copy_of(original, tmp_path) / "orders-0"
+    path, batch = batches_in(damaged)[-1]
+    content = bytearray(path.read_bytes())
+    data = content[batch.position : batch.end]
+    data[23:27] = (2**31 - 2).to_bytes(4)
+    data[57:61] = (2**31 - 1).to_bytes(4)
+    content[batch.position : batch.end] = with_crc(data)
+    path.write_bytes(content)
+    most = kafkalog.scan(original).count()
+    assert describe(path)["records"] < most
+    assert kafkalog.scan(damaged, on_corruption="skip").count() < most
+    with pytest.raises(CorruptRecordError):
+        kafkalog.scan(damaged).count()
+    assert count_file_records(LogSegment.of(path)) < most
+    skipping = kafkalog.scan(damaged, on_corruption="skip")
+    assert last_records(skipping, 5).count() == 5
 
 
 @pytest.mark.parametrize("has_checkpoint", [True, False])

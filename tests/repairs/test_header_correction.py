@@ -72,10 +72,13 @@ def test_at_the_end_of_a_log_one_bit_may_differ():
     data = right.copy()
     data[6] ^= 1
     data[7] ^= 100
-    assert not correct_header(data, 0, 99, None)
+    assert not correct_header(data, 0, 99, None, is_last=True)
     right, data = batch(4096), batch(4096)
     data[6] ^= 16
-    assert corrected(data, correct_header(data, 0, 4095, None)) == right.tobytes()
+    assert (
+        corrected(data, correct_header(data, 0, 4095, None, is_last=True))
+        == right.tobytes()
+    )
 
 
 @pytest.mark.parametrize("byte", [21, 40, 60, 70])
