@@ -63,6 +63,7 @@ __all__ = [
     "RecordValidationError",
     "StagedFileError",
     "StrayFileError",
+    "TieredLogWarning",
     "TransactionCoordinatorFencedError",
     "UnevenOffsetsError",
     "UnexpectedAppendOffsetError",
@@ -499,6 +500,10 @@ class UnknownSettingsWarning(KafkaLogWarning):
 
 class LostOffsetsWarning(KafkaLogWarning):
     """Issued where opening a log sets its end before records that are in its files."""
+
+
+class TieredLogWarning(KafkaLogWarning):
+    """Issued where a tiered partition is read without its offsets in remote storage."""
 
 
 class InvalidTextError(KafkaLogError, ValueError):

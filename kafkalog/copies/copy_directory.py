@@ -142,13 +142,17 @@ class CopiedLog:
         else:
             self.log.abandon()
 
-    def begin_segment(self, base_offset: int) -> None:
-        """Begin a segment, whose base offset is at or above the log end offset."""
+    def begin_segment(self, base_offset: int, log_start: int | None = None) -> None:
+        """Begin a segment, whose base offset is at or above the log end offset.
+
+        `log_start` is the log start offset of a tiered log, whose first segment this
+        is.
+        """
         log = self.log
         if not self.has_begun:
             self.has_begun = True
             if log.log_end_offset != base_offset:
-                log.truncate_fully(base_offset)
+                log.truncate_fully(base_offset, log_start)
         elif log.growing_segments[-1].base_offset < base_offset:
             log.roll(base_offset)
 

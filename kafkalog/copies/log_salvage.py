@@ -32,7 +32,9 @@ from kafkalog.errors import (
 )
 from kafkalog.formats.batch_headers import BatchHeaders, Bytes
 from kafkalog.log.cluster_metadata import METADATA_PARTITION
+from kafkalog.log.log_segments import list_segments
 from kafkalog.log.ownership import Name
+from kafkalog.log.remote_offsets import find_missing_start
 from kafkalog.query.sources import FILE_ENDINGS
 from kafkalog.segment.file_records import STEP_BYTES
 from kafkalog.segment.log_segment import LogSegment
@@ -230,9 +232,15 @@ def _write_directory(
     """Write the log of a partition's directory, in segments as there."""
     known = batches.known
     assert known is not None  # as of every directory
+    segments = list_segments(source)
+    missing = find_missing_start(source, segments, known.log_start_offset)
+    log_start = None
+    if missing is not None:
+        batches.notes.append(str(missing))
+        log_start = None if missing.is_tiered is False else missing.first_offset
     for each in batches.of_directory(source):
         if isinstance(each, LogSegment):
-            log.begin_segment(each.base_offset)
+            log.begin_segment(each.base_offset, log_start)
         else:
             _append(log, each.data, each.origin, each.rows, batches.notes)
     batches.coverage.reach_end(known.end)

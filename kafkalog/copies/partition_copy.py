@@ -91,7 +91,7 @@ def write_partition(
     first_modern: int | None = None
     for copied in log.batches(extent):
         if segment is None:
-            _begin(copy, log, _first_base(copied, extent), extent.end, cluster)
+            _begin(copy, log, _first_base(copied, extent), extent, cluster)
         if segment != copied.segment.base_offset:
             segment = copied.segment.base_offset
             _roll(copy, segment)
@@ -103,7 +103,7 @@ def write_partition(
         base = copy.growing_segments[-1].base_offset
         records[base] = records.get(base, 0) + copied.records
     if segment is None:
-        _begin(copy, log, extent.first, extent.end, cluster)
+        _begin(copy, log, extent.first, extent, cluster)
     if first_modern is not None and not copy.leader_epochs:
         # A batch of magic 0 or 1 after one of magic 2 clears all epochs.
         copy.assign_epoch(FIRST_EPOCH, first_modern)
@@ -114,7 +114,8 @@ def write_partition(
     if not cluster.keeps_producers and copy.growing_segments[-1].size:
         copy.roll()  # so that a recovery does not read the state from batches
     copy.update_high_watermark(copy.log_end_offset)
-    copy.delete_records(extent.start)
+    if extent.remote_from is None:
+        copy.delete_records(extent.start)
     copy.flush(include_active=True)
     unended = [entry.producer_id for entry in _open_producers(copy)]
     kept = copy.producers if cluster.keeps_producers else unended
@@ -136,7 +137,7 @@ def _begin(
     copy: WritableLog,
     log: SelectedBatches,
     base: int,
-    end: int,
+    extent: LogExtent,
     cluster: TargetCluster,
 ) -> None:
     """Begin a copy at a base offset, with the leader epochs of the source if kept.
@@ -144,13 +145,14 @@ def _begin(
     Epochs that begin above the end of the copy are not assigned.
     """
     if base != copy.log_end_offset:
-        copy.truncate_fully(base)
+        copy.truncate_fully(base, extent.remote_from)
     if cluster.leader_epoch is not None:
         return
     epochs = read_if_exists(log.directory / LEADER_EPOCHS, parse_epochs) or []
+    least = base if extent.remote_from is None else extent.remote_from
     for entry in epochs:
-        if entry.start_offset <= end:
-            copy.assign_epoch(entry.epoch, max(entry.start_offset, base))
+        if entry.start_offset <= extent.end:
+            copy.assign_epoch(entry.epoch, max(entry.start_offset, least))
 
 
 def _open_producers(copy: WritableLog) -> list[ProducerStateEntry]:

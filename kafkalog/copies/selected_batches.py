@@ -58,6 +58,7 @@ from kafkalog.log.log_segments import (
     read_on,
 )
 from kafkalog.log.ownership import Name
+from kafkalog.log.remote_offsets import find_missing_start
 from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.record_search import are_within
 from kafkalog.query.sources import PartitionSource
@@ -88,13 +89,15 @@ class LogExtent(NamedTuple):
 
     `start` is the log start offset; batches from `first` on are copied. Without a bound
     that is the base of a segment, so that whole segments are copied. `last_records` is
-    empty where every record is selected, as it is not needed then.
+    empty where every record is selected, as it is not needed then. `remote_from` is the
+    log start offset of a tiered log, which is below `first`, or None.
     """
 
     first: int
     start: int
     end: int
     last_records: LastRecords
+    remote_from: int | None = None
 
 
 class _WindowFacts(NamedTuple):
@@ -166,7 +169,19 @@ class SelectedBatches:
         end = min(end, self.bounds.end_offset)
         first = max(from_offset(segments, start)[0].base_offset, bound)
         first = min(first, start) if start < end else start
-        return LogExtent(first, start, max(end, start), last.result())
+        return LogExtent(
+            first, start, max(end, start), last.result(), self._remote_from(segments)
+        )
+
+    def _remote_from(self, segments: list[LogSegment]) -> int | None:
+        """Return the log start offset of a tiered log, of which all is selected."""
+        line = self.source.log_start_offset
+        start = None if line == FIRST else line
+        missing = find_missing_start(self.directory, segments, start)
+        if missing is None or missing.is_tiered is False:
+            return None
+        whole = self.bounds.start_offset <= missing.first_offset
+        return missing.first_offset if whole else None
 
     def _log_start_offset(self, end: int) -> int:
         """Return the log start offset of the source, unless it is past its `end`.

@@ -123,6 +123,20 @@ class ClusterSettings:
             settings[message["name"]] = message["value"]
 
 
+def is_tiered_by(cluster: ClusterSettings, topic: str) -> bool | None:
+    """Return whether a topic has remote storage; None if the cluster has no such topic.
+
+    It is set for single topics only; brokers have no default for it.
+
+    >>> is_tiered_by(ClusterSettings(topic_ids={"orders": "id"}), "orders")
+    False
+    """
+    if topic not in cluster.topic_ids:
+        return None
+    setting = cluster.topics.get(topic, {}).get("remote.storage.enable", "")
+    return setting.strip().lower() == "true"
+
+
 def read_cluster_settings(directory: Location) -> ClusterSettings:
     """Return the settings in a directory ``__cluster_metadata-0``.
 

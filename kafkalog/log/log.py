@@ -41,6 +41,11 @@ from kafkalog.log.log_segments import (
 )
 from kafkalog.log.producers.newest_snapshot import newest_snapshot
 from kafkalog.log.producers.producer_state import apply, as_entries, from_entries
+from kafkalog.log.remote_offsets import (
+    MissingStart,
+    find_missing_start,
+    log_start_in,
+)
 from kafkalog.log.transactions import Transactions, replay_partition
 from kafkalog.segment.file_records import (
     FIRST_STEP_BYTES,
@@ -143,6 +148,10 @@ class ReadableLog(Protocol):
     @property
     def log_start_offset(self) -> int:
         """The first offset that can be read."""
+
+    @property
+    def missing_start(self) -> MissingStart | None:
+        """The offsets before the first segment, in remote storage or lost, or None."""
 
     @property
     def log_end_offset(self) -> int:
@@ -286,10 +295,23 @@ class Log:
 
     @property
     def log_start_offset(self) -> int:
-        """The first offset: as checkpointed, else that of the first segment."""
+        """The first offset: as checkpointed, else that of the first segment.
+
+        That of a tiered partition is in remote storage; see `missing_start`.
+        """
+        return log_start_in(self.path, list_segments(self.path), self._log_start)
+
+    @property
+    def missing_start(self) -> MissingStart | None:
+        """The offsets before the first segment, in remote storage or lost, or None."""
         segments = list_segments(self.path)
-        first = segments[0].base_offset if segments else 0
-        return max(first, self._checkpointed(LOG_STARTS, first))
+        return find_missing_start(self.path, segments, self._log_start)
+
+    @property
+    def _log_start(self) -> int | None:
+        """The log start offset in the checkpoint, or None."""
+        starts = read_offsets_or_none(self.path.absolute().parent, LOG_STARTS)
+        return starts.get((self.topic, self.partition))
 
     @property
     def log_end_offset(self) -> int:

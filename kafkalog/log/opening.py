@@ -17,6 +17,7 @@ from kafkalog.log.log import Log
 from kafkalog.log.ownership import Name, own_directory
 from kafkalog.log.recovery.log_loading import check_log, load_log
 from kafkalog.log.recovery.recovery_report import warn_of_lost_offsets
+from kafkalog.log.remote_offsets import warn_of_missing_start
 from kafkalog.log.state import checked_topic_id
 from kafkalog.log.topic_settings import TopicSettings, warn_of_settings
 from kafkalog.log.writable_log import WritableLog
@@ -102,6 +103,9 @@ def open(
     -----
     UnknownSettingsWarning
         If the settings of a broker's log are unknown: nothing is deleted from it.
+    TieredLogWarning
+        If the log has offsets before its first segment, which are in remote storage, or
+        lost.
     LostOffsetsWarning
         If the log ends before records that are still in its files.
 
@@ -120,7 +124,9 @@ def open(
     (0, 1)
     """
     if mode == "r":
-        return Log(path)
+        reader = Log(path)
+        warn_of_missing_start(reader.path, reader.missing_start)
+        return reader
     if mode != "a":
         raise ValueError(f"mode {mode!r}, expected 'r' or 'a'")
     return open_to_append(path, config, broker=broker, topic_id=topic_id)
@@ -163,6 +169,7 @@ def open_to_append(
             settings.config,
             broker=broker,
             log_start_offset=owned.log_start_offset(name),
+            is_tiered=settings.is_tiered,
             recovery_point=owned.recovery_point(name),
             lower_recovery_point=partial(owned.lower_recovery_point, name),
             clean=owned.is_clean(name),
@@ -174,6 +181,7 @@ def open_to_append(
         log.owner = owned
         log.update_high_watermark(owned.high_watermark(name))
         warn_of_lost_offsets(log.report, directory, stacklevel=4)
+        warn_of_missing_start(directory, log.missing_start)
     except BaseException:
         if log is not None:
             log.owner = owned

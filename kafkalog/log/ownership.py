@@ -134,9 +134,9 @@ class OwnedDirectory:
         """Return the checkpointed recovery point of a log, 0 without one."""
         return read_offsets_or_none(self.path, RECOVERY_POINTS).get(name, 0)
 
-    def log_start_offset(self, name: Name) -> int:
-        """Return the checkpointed log start offset of a log, 0 without one."""
-        return read_offsets_or_none(self.path, LOG_STARTS).get(name, 0)
+    def log_start_offset(self, name: Name) -> int | None:
+        """Return the checkpointed log start offset of a log, or None."""
+        return read_offsets_or_none(self.path, LOG_STARTS).get(name)
 
     def high_watermark(self, name: Name) -> int:
         """Return the checkpointed high watermark of a log, 0 without one."""

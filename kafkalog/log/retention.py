@@ -177,8 +177,16 @@ def expires_ms(segment: RetainedSegment, config: LogConfig) -> int | None:
 
 
 def delete_old_segments(log: LogState) -> int:
-    """Delete the segments that the settings do not keep; return their number."""
-    return sum(_delete_by(rule, log) for rule in rules_of(log.config))
+    """Delete the segments that the settings do not keep; return their number.
+
+    Of a tiered partition only those below the log start offset are deleted: which of
+    the others are in remote storage is not known.
+    """
+    rules = rules_of(log.config)
+    is_tiered = log.is_tiered or log.is_fragment
+    if is_tiered and not log.config.remote_log_copy_disable:
+        rules = (RetentionRule.LOG_START,)
+    return sum(_delete_by(rule, log) for rule in rules)
 
 
 def _delete_by(rule: RetentionRule, log: LogState) -> int:

@@ -27,6 +27,7 @@ from kafkalog.log.leader_epochs import LeaderEpochs
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.producers.producer_manager import ProducerStateManager
 from kafkalog.log.producers.snapshot_files import DELETED
+from kafkalog.log.remote_offsets import MissingStart
 from kafkalog.log.runtime import Runtime
 from kafkalog.log.segment_map import SegmentMap
 from kafkalog.storage.byte_source import read_regular
@@ -93,6 +94,10 @@ class TopicIdFile:
 class LogState:
     """The parts of one log, and its offsets.
 
+    `is_tiered` is whether the topic has remote storage, or None if that is not known.
+    `keeps_log_start` is whether the log start offset is checkpointed even if it is not
+    above the first segment, as of a tiered partition. `is_fragment` is whether offsets
+    before the first segment were missing when the log was opened, or copied.
     `cuts` counts how often the end was moved back. `planned_end` is the log's end after
     the last planned write, with the end of the active segment then.
     """
@@ -108,6 +113,9 @@ class LogState:
     recovery_point: int
     end: OffsetMetadata
     high_watermark: OffsetMetadata
+    is_tiered: bool | None = False
+    keeps_log_start: bool = False
+    is_fragment: bool = False
     first_unstable: OffsetMetadata | None = None
     last_flushed_ms: int = 0
     cuts: int = 0
@@ -128,9 +136,25 @@ class LogState:
 
     @property
     def log_start_to_checkpoint(self) -> int | None:
-        """The log start offset; None if it is that of the first segment."""
+        """The log start offset; None if it is that of the first segment.
+
+        Of a tiered partition, it is always checkpointed.
+        """
         start, first = self.log_start_offset, self.segments.first.base_offset
-        return start if start > first else None
+        return start if self.keeps_log_start or start > first else None
+
+    @property
+    def missing_start(self) -> MissingStart | None:
+        """The offsets before the first segment, which may be in remote storage."""
+        start, first = self.log_start_offset, self.segments.first.base_offset
+        if self.is_tiered is False or start >= first:
+            return None
+        return MissingStart(start, first - 1, self.is_tiered)
+
+    @property
+    def local_log_start_offset(self) -> int:
+        """The first offset that a segment has, at or above the log start offset."""
+        return max(self.log_start_offset, self.segments.first.base_offset)
 
     def rename_directory(self, target: Path) -> None:
         """Rename the directory, force the new name to disk, and update all paths.

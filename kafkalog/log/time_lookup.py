@@ -76,6 +76,9 @@ def find_offset(log: LogState, timestamp: int) -> TimestampOffset | None:
     """Find the first record at or after a timestamp, or a special offset."""
     epochs = log.leader_epochs
     match timestamp:
+        case -4 if log.missing_start is not None:
+            start = log.local_log_start_offset
+            return TimestampOffset(NO_TIMESTAMP, start, epochs.epoch_for_offset(start))
         case -2 | -4:
             first = epochs.earliest
             known = first is not None and first.start_offset <= log.log_start_offset

@@ -45,6 +45,7 @@ from kafkalog.log.cluster_metadata import (
     CLUSTER_DEFAULT,
     METADATA_PARTITION,
     ClusterSettings,
+    is_tiered_by,
     read_cluster_settings,
 )
 from kafkalog.storage.byte_source import read_regular
@@ -83,11 +84,13 @@ class PartitionSettings(NamedTuple):
     """A partition's settings, and the reason if they are unknown, else None.
 
     If only the retention time is unknown, `source` is that of the other settings.
+    `is_tiered` is whether the topic has remote storage, or None if that is not known.
     """
 
     config: LogConfig
     unknown: str | None = None
     source: SettingsSource = "passed"
+    is_tiered: bool | None = None
 
 
 class UnknownError(Exception):
@@ -138,19 +141,25 @@ class TopicSettings:
         passed = self.explicit(topic)
         if topic == METADATA_TOPIC:
             if passed is None:
-                return PartitionSettings(self._unknown, source="defaults")
-            return PartitionSettings(passed.with_changes(KEEP_ALL))
+                unknown = self._unknown
+                return PartitionSettings(unknown, source="defaults", is_tiered=False)
+            passed = passed.with_changes(KEEP_ALL)
+            return PartitionSettings(passed, is_tiered=False)
         if passed is not None:
-            return PartitionSettings(passed)
+            is_tiered = True if passed.remote_storage_enable else None
+            return PartitionSettings(passed, is_tiered=is_tiered)
         if topic_id is None and not self._is_of_broker:
             return PartitionSettings(self._defaults, source="defaults")
+        is_tiered = None
         try:
             cluster = self._known_cluster(topic, topic_id)
+            is_tiered = is_tiered_by(cluster, topic)
             if topic not in self._cached:  # a topic may have many partitions
                 self._cached[topic] = self._of_cluster(topic, cluster)
             return self._cached[topic]
         except UnknownError as error:
-            return PartitionSettings(self._unknown, str(error), "unknown")
+            reason = str(error)
+            return PartitionSettings(self._unknown, reason, "unknown", is_tiered)
 
     @cached_property
     def broker(self) -> BrokerConfig:
@@ -219,7 +228,7 @@ class TopicSettings:
     def _of_cluster(self, topic: str, cluster: ClusterSettings) -> PartitionSettings:
         """Return a topic's settings from the cluster, or raise `UnknownError`."""
         own, dynamic = cluster.topics.get(topic, {}), self._dynamic(cluster)
-        if own.get("remote.storage.enable", "").strip().lower() == "true":
+        if is_tiered_by(cluster, topic):
             raise UnknownError("which segments are in remote storage is not recorded")
         unset_limits = self._unset_limits([own, *dynamic])
         try:
@@ -229,7 +238,7 @@ class TopicSettings:
             raise UnknownError(str(error)) from None
         by_age = config.delete and "retention.ms" in unset_limits
         unknown = PASS_PROPERTIES if by_age else None
-        return PartitionSettings(config, unknown, "cluster")
+        return PartitionSettings(config, unknown, "cluster", is_tiered=False)
 
     def _dynamic(self, cluster: ClusterSettings) -> list[Mapping[str, str]]:
         """Return the cluster's default settings of brokers, and this broker's own."""

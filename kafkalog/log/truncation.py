@@ -80,6 +80,8 @@ def truncate_fully(
     log.runtime.disk.sync_directory(log.directory)
     log.move_end(offset)
     _set_log_start(log, start, owner, name)
+    if start < offset and log.is_tiered is None:
+        log.keeps_log_start = log.is_fragment = True
     log.leader_epochs.clear_and_flush()
     log.producers.truncate_fully_and_start_at(offset)
     _rebuild(log, offset)

@@ -59,6 +59,7 @@ from kafkalog.log.producers.producer_append import TV_UNKNOWN
 from kafkalog.log.producers.producer_entry import NO_GUARD, ProducerStateEntry
 from kafkalog.log.record_appends import AppendedRecords, RecordAppender, batch_settings
 from kafkalog.log.recovery.recovery_report import RecoveryReport
+from kafkalog.log.remote_offsets import MissingStart
 from kafkalog.log.replaceable_segments import ReplaceableSegments
 from kafkalog.log.rolling import roll
 from kafkalog.log.runtime import guarded
@@ -164,6 +165,20 @@ class WritableLog:
         """The log start offset to checkpoint; None if it is the first segment's."""
         with self.runtime.lock:
             return self._log.log_start_to_checkpoint
+
+    @property
+    def keeps_log_start(self) -> bool:
+        """Whether the log start offset is checkpointed also below the first segment.
+
+        This is so for a tiered partition.
+        """
+        return self._log.keeps_log_start
+
+    @property
+    def missing_start(self) -> MissingStart | None:
+        """The offsets before the first segment, in remote storage or lost, or None."""
+        with self.runtime.lock:
+            return self._log.missing_start
 
     @property
     def high_watermark(self) -> int:

@@ -30,6 +30,7 @@ from kafkalog.log.appending import integer
 from kafkalog.log.clock import Clock, Scheduler, SystemClock, Task, ThreadScheduler
 from kafkalog.log.ownership import Name
 from kafkalog.log.recovery.recovery_report import warn_of_lost_offsets
+from kafkalog.log.remote_offsets import warn_of_missing_start
 from kafkalog.log.state import checked_topic_id
 from kafkalog.log.topic_settings import (
     PartitionSettings,
@@ -136,6 +137,9 @@ class LogManager(Mapping[Name, WritableLog]):
     -----
     UnknownSettingsWarning
         If the settings of a topic are not known: nothing is deleted from its logs.
+    TieredLogWarning
+        If a log has offsets before its first segment, which are in remote storage, or
+        lost.
 
     Examples
     --------
@@ -212,6 +216,7 @@ class LogManager(Mapping[Name, WritableLog]):
             self._load(is_stray, owner)
             for log in [*self.values(), *self.futures.values()]:
                 warn_of_lost_offsets(log.report, path_of(log), stacklevel=4)
+                warn_of_missing_start(log.path, log.missing_start)
             self._schedule()
         except BaseException:
             self.abandon()

@@ -26,7 +26,7 @@ from kafkalog.log.clock import Clock, Scheduler
 from kafkalog.log.ownership import WHOLE, Name, OwnedDirectory, own_directory
 from kafkalog.log.recovery.log_loading import load_log
 from kafkalog.log.runtime import DISK_FAILURES
-from kafkalog.log.topic_settings import TopicSettings
+from kafkalog.log.topic_settings import PartitionSettings, TopicSettings
 from kafkalog.log.writable_log import WritableLog
 from kafkalog.manager.found_logs import (
     DEPARTURE,
@@ -144,10 +144,11 @@ class ManagedDirectory:
 
             def load(found: FoundLog) -> Exception | None:
                 name = found.name.topic, found.name.partition
-                start, point = starts.get(name, 0), points.get(name, 0)
-                config = found.settings.config
+                start, point = starts.get(name), points.get(name, 0)
                 try:
-                    log = self._open(found.path, config, start, point, clean=clean)
+                    log = self._open(
+                        found.path, found.settings, start, point, clean=clean
+                    )
                 except DISK_FAILURES as error:  # raised after all logs were tried
                     return error
                 (self.futures if found.name.state else self.logs)[name] = log
@@ -194,7 +195,9 @@ class ManagedDirectory:
         try:
             if self._owned is not None:
                 self._owned.forget(name)  # a crash may have left checkpoint entries
-            log = self._open(path, config, topic_id=topic_id)
+            is_tiered = self._context.settings.of(name[0], topic_id).is_tiered
+            settings = PartitionSettings(config, is_tiered=is_tiered)
+            log = self._open(path, settings, topic_id=topic_id)
         except OSError as error:
             self.fail(error)
             raise
@@ -219,7 +222,8 @@ class ManagedDirectory:
                 point = min(point, points.get(name, 0))
             of_topic = self._context.settings.explicit(log.topic)
             config = log.config if of_topic is None else of_topic
-            reopened = self._open(path, config, start, point, clean=clean)
+            settings = PartitionSettings(config, is_tiered=log.keeps_log_start)
+            reopened = self._open(path, settings, start, point, clean=clean)
             reopened.update_high_watermark(log.high_watermark)
         except OSError as error:
             self.fail(error)
@@ -230,8 +234,8 @@ class ManagedDirectory:
     def _open(
         self,
         path: Path,
-        config: LogConfig,
-        start: int = 0,
+        settings: PartitionSettings,
+        start: int | None = None,
         recovery_point: int = 0,
         *,
         clean: bool = True,
@@ -243,9 +247,10 @@ class ManagedDirectory:
             lower = partial(self._owned.lower_recovery_point, key)
         log = load_log(
             path,
-            config,
+            settings.config,
             broker=context.broker,
             log_start_offset=start,
+            is_tiered=settings.is_tiered,
             recovery_point=recovery_point,
             lower_recovery_point=lower,
             clean=clean,

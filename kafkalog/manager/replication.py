@@ -5,14 +5,23 @@ The offset and the epoch are compared with the leader's log:
 
     the epoch ends earlier at the leader      the logs diverge: truncate the follower
     the offset is not in the leader's log     truncate the follower, or restart it
+    the leader has only earlier epochs        the logs cannot be joined: an error
     otherwise                                 append the fetched batches
+
+A leader may have no records from the offset on up to its next batch, as after
+compaction. A follower appends that batch all the same, and the result names the offsets
+that are skipped.
+
+A follower that ends before the first segment of a tiered leader is restarted at that
+segment, with the log start offset and the leader epochs of the leader. A broker also
+fetches the producer state from remote storage.
 
 As in Kafka, a follower receives the high watermark from before its fetch. The high
 watermark of the last batches therefore arrives with the next fetch.
 
 Source: ``AbstractFetcherThread.scala``, ``ReplicaFetcherThread.scala``,
 ``Partition.scala`` (``readRecords``, ``updateFollowerFetchState``,
-``appendRecordsToFollowerOrFutureReplica``).
+``appendRecordsToFollowerOrFutureReplica``), ``TierStateMachine.java``.
 """
 
 from __future__ import annotations
@@ -26,6 +35,7 @@ from kafkalog.errors import (
     OffsetOutOfRangeError,
     UnexpectedAppendOffsetError,
 )
+from kafkalog.log.appending import AppendResult
 from kafkalog.log.leader_epochs import EpochEnd, end_offset_for
 from kafkalog.log.log import LogRead, ReadableLog
 from kafkalog.log.writable_log import WritableLog
@@ -54,6 +64,9 @@ class Replication:
         The offset at which the follower was restarted: all its segments were deleted.
     lag : int
         Number of offsets that the follower lags behind the leader.
+    skipped : tuple of int or None
+        The first and last offset of those before the appended batches that the leader
+        has no record of: it is compacted, or has lost them.
     """
 
     fetch_offset: int
@@ -63,6 +76,7 @@ class Replication:
     truncated_to: int | None = None
     restarted_at: int | None = None
     lag: int = 0
+    skipped: tuple[int, int] | None = None
 
     @property
     def caught_up(self) -> bool:
@@ -108,6 +122,9 @@ def replicate(
         If both are the same log, or `max_bytes` is negative.
     CorruptRecordError
         If the leader's log is corrupt at that offset.
+    OffsetOutOfRangeError
+        If the leader has only earlier leader epochs than the follower, so that it is not
+        known where their logs diverge. Nothing is changed.
 
     Notes
     -----
@@ -133,7 +150,7 @@ def replicate(
     if max_bytes < 0:
         raise LogArgumentError(f"max_bytes {max_bytes}, expected at least 0")
     offset = follower.log_end_offset
-    truncated_to = restarted_at = None
+    truncated_to = restarted_at = skipped = None
     appended = 0
     try:
         diverging = _diverging_epoch(leader, follower, offset)
@@ -141,9 +158,12 @@ def replicate(
             truncated_to = _truncation_offset(follower, diverging)
             follower.truncate_to(truncated_to)
         else:
-            appended = _fetch(leader, follower, offset, max_bytes, in_sync)
-    except OffsetOutOfRangeError:
-        truncated_to, restarted_at = _reset(leader, follower)
+            result = _fetch(leader, follower, offset, max_bytes, in_sync)
+            if result is not None:
+                appended, first = result.valid_bytes, result.first_offset
+                skipped = (offset, first - 1) if first > offset else None
+    except OffsetOutOfRangeError as error:
+        truncated_to, restarted_at = _reset(leader, follower, error)
     end = follower.log_end_offset
     return Replication(
         offset,
@@ -153,6 +173,7 @@ def replicate(
         truncated_to=truncated_to,
         restarted_at=restarted_at,
         lag=max(0, leader.log_end_offset - end),
+        skipped=skipped,
     )
 
 
@@ -202,8 +223,8 @@ def _fetch(
     offset: int,
     max_bytes: int,
     in_sync: Iterable[int],
-) -> int:
-    """Append the leader's batches from `offset` on; return their size in bytes."""
+) -> AppendResult | None:
+    """Append the leader's batches from `offset` on; return None if there are none."""
     start, high_watermark = leader.log_start_offset, leader.high_watermark
     # A fetch is one append, which must fit in a segment of the follower.
     most = min(max_bytes, follower.config.segment_size)
@@ -211,39 +232,57 @@ def _fetch(
     if isinstance(leader, WritableLog):
         lowest = min(offset, leader.log_end_offset, *in_sync)
         leader.increment_high_watermark(max(lowest, leader.log_start_offset))
-    appended = _append(leader, follower, read) if read.data else 0
+    appended = _append(leader, follower, read) if read.data else None
     follower.update_high_watermark(high_watermark)
     if start > follower.log_start_offset:
         follower.delete_records(start)
     return appended
 
 
-def _append(leader: ReadableLog, follower: WritableLog, read: LogRead) -> int:
+def _append(leader: ReadableLog, follower: WritableLog, read: LogRead) -> AppendResult:
     """Append fetched batches; an empty follower may start at their first offset."""
     epochs = leader.leader_epochs
     epoch = epochs[-1].epoch if epochs else None
     try:
-        return follower.append_as_follower(read.data, leader_epoch=epoch).valid_bytes
+        return follower.append_as_follower(read.data, leader_epoch=epoch)
     except UnexpectedAppendOffsetError as error:
         end = follower.log_end_offset
         empty = end == follower.log_start_offset
         if not (empty and error.first_offset < end <= error.last_offset):
             raise
         follower.truncate_fully(error.first_offset)
-        return follower.append_as_follower(read.data, leader_epoch=epoch).valid_bytes
+        return follower.append_as_follower(read.data, leader_epoch=epoch)
 
 
-def _reset(leader: ReadableLog, follower: WritableLog) -> tuple[int | None, int | None]:
+def _reset(
+    leader: ReadableLog, follower: WritableLog, error: OffsetOutOfRangeError
+) -> tuple[int | None, int | None]:
     """Truncate or restart a follower whose fetch offset the leader does not have.
 
-    Returns the offset of the truncation, and that of the restart; or None.
+    Returns the offset of the truncation, and that of the restart; or None. Raises the
+    error if the follower is within the leader's log: a broker would repeat its fetch.
     """
     end = follower.log_end_offset
     if leader.log_end_offset < end:
         follower.truncate_to(leader.log_end_offset)
         return leader.log_end_offset, None
-    start = leader.log_start_offset
+    start, missing = leader.log_start_offset, leader.missing_start
+    if (
+        missing is not None
+        and start <= missing.last_offset
+        and end <= missing.last_offset
+    ):
+        return None, _restart_after_tier(leader, follower, missing.last_offset + 1)
     if start > end:
         follower.truncate_fully(start)
         return None, start
-    return None, None
+    raise error
+
+
+def _restart_after_tier(leader: ReadableLog, follower: WritableLog, offset: int) -> int:
+    """Restart a follower at the first segment of a tiered leader; return its offset."""
+    follower.truncate_fully(offset, leader.log_start_offset)
+    for epoch, start in leader.leader_epochs:
+        if start <= offset:
+            follower.assign_epoch(epoch, start)
+    return offset

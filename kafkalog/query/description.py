@@ -17,6 +17,7 @@ from typing import Any, Final
 from kafkalog.errors import LocatedError, NotALogDirectoryError
 from kafkalog.log.log import find_stable
 from kafkalog.log.log_segments import list_segments
+from kafkalog.log.remote_offsets import find_missing_start, log_start_in
 from kafkalog.query.listing import PartitionSummary, list_path
 from kafkalog.query.log_contents import Contents, LogContents, contents_of
 from kafkalog.query.small_files import INDEXES, PARSERS, describe_small_file
@@ -153,9 +154,11 @@ def _partition(path: Location) -> Facts:
             rows.append({"file": segment.name, **facts})
             end = log_contents.next_offset
     key = ("", -1) if name is None else (name.topic, name.partition)
-    start = read_offsets_or_none(parent, LOG_STARTS).get(key, 0)
-    end = max(start, end)
-    start = max(start, rows[0]["base_offset"] if rows else 0)
+    start = read_offsets_or_none(parent, LOG_STARTS).get(key)
+    end = max(start or 0, end)
+    segments = list_segments(path)
+    missing = find_missing_start(path, segments, start)
+    start = log_start_in(path, segments, start)
     metadata = _small(path / PARTITION_METADATA)
     return {
         "kind": "partition",
@@ -165,6 +168,7 @@ def _partition(path: Location) -> Facts:
         "state": name and name.state,
         "topic_id": metadata.get("topic_id"),
         "log_start_offset": start,
+        "missing_start": None if missing is None else str(missing),
         "log_end_offset": end,
         "last_stable_offset": _stable(path, start, end),
         **{
@@ -178,6 +182,19 @@ def _partition(path: Location) -> Facts:
         "segments": rows,
         "beside": _others(path, files, [*_lone_snapshots(files, rows), *PARSERS]),
     }
+
+
+def _missing_starts(path: Location) -> dict[str, str]:
+    """Describe the offsets before the first segment, by partition, where some are."""
+    starts = read_offsets_or_none(path, LOG_STARTS)
+    found = {}
+    for name, directory in list_partitions(path):
+        with suppress(FileNotFoundError):
+            start = starts.get((name.topic, name.partition))
+            missing = find_missing_start(directory, list_segments(directory), start)
+            if missing is not None:
+                found[directory.name] = str(missing)
+    return found
 
 
 def _lone_snapshots(files: dict[str, int], rows: list[Facts]) -> list[str]:
@@ -261,6 +278,7 @@ def _log_directory(path: Location) -> Facts:
         "topics": len({partition.topic for partition in live}),
         "partitions": len(live),
         "marked": dict(sorted(states.items())),
+        "missing_starts": _missing_starts(path),
         "segments": sum(partition.segments for partition in live),
         "log_bytes": sum(partition.size_in_bytes for partition in live),
         "size_in_bytes": sum(files.values()) + sum(chain.from_iterable(sizes)),

@@ -20,6 +20,7 @@ from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TIMESTAMP, TimeIndex
 from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.log.log_segments import LOG, list_directory
+from kafkalog.log.remote_offsets import log_start_in
 from kafkalog.segment.file_records import FIRST_STEP_BYTES
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.checkpoint_file import LOG_STARTS, read_offsets_or_none
@@ -130,13 +131,13 @@ def _partitions(
     places = [(name.topic, name.partition) for name, _ in listed]
     for i in choose_partitions(places, topics, partitions):
         name, path = listed[i]
-        start = 0 if name.state else starts.get(places[i], 0)
+        start = None if name.state else starts.get(places[i])
         with suppress(FileNotFoundError):
             yield _partition(name, path, start, clean_shutdown=clean)
 
 
 def _partition(
-    name: PartitionDir, path: Location, start: int, *, clean_shutdown: bool
+    name: PartitionDir, path: Location, start: int | None, *, clean_shutdown: bool
 ) -> PartitionSummary:
     segments, listed = list_directory(path)
     files = regular_files(listed)
@@ -144,19 +145,18 @@ def _partition(
     indexed = [_time_index(segment, files)[1] for segment in segments]
     first_times = map(_first_timestamp, segments[:-1])
     first_time = next((time for time in first_times if time is not None), None)
-    end, latest = start, None
+    end, latest = start or 0, None
     if segments:
         ends = _read(segments[-1], indexed[-1], needs_first=first_time is None)
-        end, latest = max(start, ends.next_offset), ends.latest
+        end, latest = max(end, ends.next_offset), ends.latest
         first_time = ends.first_timestamp if first_time is None else first_time
-    first = segments[0].base_offset if segments else 0
     return PartitionSummary(
         topic=name.topic,
         partition=name.partition,
         segments=len(logs),
         size_in_bytes=sum(file_size(files[file]) for file in logs),
         all_files_bytes=sum(map(_bytes_used, files.values())),
-        log_start_offset=max(start, first),
+        log_start_offset=log_start_in(path, segments, start),
         log_end_offset=end,
         first_timestamp=first_time,
         max_timestamp=_latest(*indexed, latest),

@@ -6,11 +6,15 @@ There is no broker to state the high watermark, so the log end is used instead.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
-from kafkalog.decoding.read_policy import ReadPolicy
+from kafkalog.decoding.read_policy import FIRST, ReadPolicy
+from kafkalog.log.cluster_metadata import METADATA_PARTITION
 from kafkalog.log.log import find_end, find_stable
 from kafkalog.log.log_segments import list_segments
+from kafkalog.log.remote_offsets import find_missing_start, warn_of_missing_start
 from kafkalog.query.sources import PartitionSource
 from kafkalog.storage.location import Location
 
@@ -20,6 +24,28 @@ def earliest_offset(directory: Location, source: PartitionSource) -> int:
     segments = list_segments(directory)
     first = segments[0].base_offset if segments else 0
     return max(first, source.log_start_offset)
+
+
+def warn_of_missing_offsets(source: PartitionSource, start: int) -> None:
+    """Warn if a reading from `start` lacks offsets that are in remote storage.
+
+    Without a checkpointed log start offset only the metadata of a cluster can state
+    that, if it is in the same log directory.
+    """
+    directory = source.directory
+    if directory is None:
+        return
+    line = source.log_start_offset
+    checkpointed = None if line == FIRST else line
+    if checkpointed is None:
+        metadata = directory.absolute().parent / METADATA_PARTITION
+        if not isinstance(metadata, Path) or not metadata.is_dir():
+            return
+    with suppress(FileNotFoundError):  # deleted since
+        segments = list_segments(directory)
+        missing = find_missing_start(directory, segments, checkpointed)
+        if missing is not None and start <= missing.last_offset:
+            warn_of_missing_start(directory, missing)
 
 
 def latest_offset(

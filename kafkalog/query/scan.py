@@ -40,6 +40,7 @@ from kafkalog.formats.timestamps import Time
 from kafkalog.query.conditions import ANYTHING, BatchCondition
 from kafkalog.query.header_counts import count_records, counting_reader
 from kafkalog.query.partition_reader import ScanProblem
+from kafkalog.query.readable_offsets import warn_of_missing_offsets
 from kafkalog.query.scan_columns import choose_columns
 from kafkalog.query.sources import (
     Offset,
@@ -58,7 +59,8 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-    from kafkalog.query.records import Records, ViewColumn
+    from kafkalog.query.readable_offsets import warn_of_missing_offsets
+from kafkalog.query.records import Records, ViewColumn
 
 Source: TypeAlias = "AnyPath | BytesLike | Sequence[Source]"
 Progress = Callable[[int, int], object]
@@ -182,6 +184,11 @@ def scan(
     TypeError, ValueError
         If the source is none of these, or a bound or a name is invalid.
 
+    Warns
+    -----
+    TieredLogWarning
+        If requested offsets of a partition are in remote storage, or lost.
+
     Examples
     --------
     >>> import kafkalog
@@ -211,11 +218,13 @@ def scan(
     sources = _selected(find_sources(places), topics, partitions)
     check_known("start_offset", start_offset, sources)
     check_known("end_offset", end_offset, sources)
+    bounded = tuple(
+        (place, bounds_of(place, start_offset, end_offset, times)) for place in sources
+    )
+    for place, bounds in bounded:
+        warn_of_missing_offsets(place, bounds.start_offset)
     return Scan(
-        sources=tuple(
-            (place, bounds_of(place, start_offset, end_offset, times))
-            for place in sources
-        ),
+        sources=bounded,
         columns=choose_columns(columns),
         policy=ReadPolicy(
             needs="records" if check_crcs else "headers",

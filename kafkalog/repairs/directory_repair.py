@@ -413,7 +413,7 @@ def _offsets_of(
     is_ignored = key in _past_end(report.problems, LOG_STARTS)
     return CheckpointedOffsets(
         clean=True,
-        log_start_offset=0 if is_ignored else checkpoints[LOG_STARTS].get(key, 0),
+        log_start_offset=None if is_ignored else checkpoints[LOG_STARTS].get(key),
         recovery_point=checkpoints[RECOVERY_POINTS].get(key, 0),
         cleaned_to=checkpoints[CLEANED_TO].get(key),
     )

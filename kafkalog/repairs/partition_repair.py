@@ -23,6 +23,7 @@ from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.formats.checkpoint import EpochEntry
 from kafkalog.log.cluster_metadata import METADATA_PARTITION
 from kafkalog.log.leader_epochs import read_epochs
+from kafkalog.log.topic_settings import PartitionSettings
 from kafkalog.repairs.header_correction import correct_epochs
 from kafkalog.repairs.log_excerpt import LogExcerpt, LostBytes, excerpt_of
 from kafkalog.repairs.repair_report import RepairAction, RepairKind
@@ -399,7 +400,7 @@ class _Attempt:
             with rehearse(
                 damage.directory,
                 self._offsets(),
-                damage.config,
+                PartitionSettings(damage.config, is_tiered=None),
                 damage.broker,
                 self._prepare,
             ) as rehearsal:
@@ -423,7 +424,7 @@ class _Attempt:
     def _offsets(self) -> CheckpointedOffsets:
         """Return the checkpointed offsets, none after the end of a log that is cut."""
         offsets, last = self._damage.offsets, self._excerpts.get(self._bases[-1])
-        if last is None or last.end_offset >= offsets.log_start_offset:
+        if last is None or last.end_offset >= (offsets.log_start_offset or 0):
             return offsets
         return replace(offsets, log_start_offset=last.end_offset)
 

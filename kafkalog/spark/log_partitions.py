@@ -11,7 +11,11 @@ from typing import Any, cast
 
 from kafkalog.errors import ConfigError, NotALogDirectoryError
 from kafkalog.log.log import Log
-from kafkalog.query.readable_offsets import earliest_offset, latest_offset
+from kafkalog.query.readable_offsets import (
+    earliest_offset,
+    latest_offset,
+    warn_of_missing_offsets,
+)
 from kafkalog.query.sources import PartitionSource, find_sources
 from kafkalog.spark.offset_json import TopicPartition, format_partition
 from kafkalog.storage.location import Location, entries
@@ -70,6 +74,7 @@ class LogPartitions:
 
     def _earliest(self, topic_partition: TopicPartition) -> int:
         part = self._parts[topic_partition]
+        warn_of_missing_offsets(part, part.log_start_offset)
         return earliest_offset(self.directory(topic_partition), part)
 
     def _latest(self, topic_partition: TopicPartition) -> int:

@@ -226,15 +226,15 @@ class _BrokerStart:
         offsets = CheckpointedOffsets(clean=False)
         for loaded, path in metadata_logs:
             self._logs.append(loaded)
-            config = self._settings.of(METADATA_TOPIC).config
+            settings = self._settings.of(METADATA_TOPIC)
             try:
                 rehearsal = stack.enter_context(
-                    rehearse(path, offsets, config, self._broker)
+                    rehearse(path, offsets, settings, self._broker)
                 )
             except LogStartError as error:
                 self._fail(loaded, error)
                 continue
-            self._describe(loaded, rehearsal, config)
+            self._describe(loaded, rehearsal, settings.config)
             self._use_snapshot(loaded)
             for file in rehearsal.copy.iterdir():
                 if file.is_file() and not file.is_symlink():
@@ -314,7 +314,7 @@ class _BrokerStart:
         settings = self._settings.of(name.topic, topic_id)
         offsets = found.offsets_of(loaded.key)
         try:
-            with rehearse(path, offsets, settings.config, self._broker) as rehearsal:
+            with rehearse(path, offsets, settings, self._broker) as rehearsal:
                 self._describe(loaded, rehearsal, settings.config)
                 self._find_owner(loaded, rehearsal)
                 is_current = loaded.start.state in (
@@ -365,6 +365,8 @@ class _BrokerStart:
             for name in rehearsal.report.removed
             if name.endswith((".deleted", ".cleaned", ".swap"))
         ]
+        if (missing := rehearsal.log.missing_start) is not None:
+            loaded.note(str(missing))
         indexes = 2 * config.segment_index_bytes + config.initial_file_size
         loaded.note(
             *rehearsal.notes(losses),

@@ -107,7 +107,7 @@ class FoundDirectory:
         """Return the checkpointed offsets of a partition."""
         return CheckpointedOffsets(
             clean=self.clean,
-            log_start_offset=self.checkpoints[LOG_STARTS].get(name, 0),
+            log_start_offset=self.checkpoints[LOG_STARTS].get(name),
             recovery_point=self.checkpoints[RECOVERY_POINTS].get(name, 0),
             cleaned_to=self.checkpoints[CLEANED_TO].get(name),
         )

@@ -19,12 +19,13 @@ from typing import Final
 
 from kafkalog.cleaner.corrupt_batches import locating_errors
 from kafkalog.cleaner.log_cleaner import LogCleaner
-from kafkalog.config import BrokerConfig, LogConfig
+from kafkalog.config import BrokerConfig
 from kafkalog.errors import KafkaLogError, LogCleaningAbortedError
 from kafkalog.log.clock import Clock, IdleScheduler
 from kafkalog.log.recovery.log_loading import load_log
 from kafkalog.log.recovery.recovery_report import RecoveredSegment, RecoveryReport
 from kafkalog.log.runtime import DISK_FAILURES
+from kafkalog.log.topic_settings import PartitionSettings
 from kafkalog.log.writable_log import WritableLog
 from kafkalog.startup.rehearsal_disk import Original, RehearsalDisk
 from kafkalog.storage.checkpoint_file import CLEANED_TO, LEADER_EPOCHS, write_offsets
@@ -52,7 +53,7 @@ class CheckpointedOffsets:
     """
 
     clean: bool
-    log_start_offset: int = 0
+    log_start_offset: int | None = None
     recovery_point: int = 0
     cleaned_to: int | None = None
 
@@ -328,7 +329,7 @@ def describe_error(error: Exception) -> str:
 def rehearse(
     directory: Path,
     offsets: CheckpointedOffsets,
-    config: LogConfig,
+    settings: PartitionSettings,
     broker: BrokerConfig,
     prepare: Prepare | None = None,
     clock: Clock | None = None,
@@ -350,9 +351,10 @@ def rehearse(
         try:
             log = load_log(
                 copy,
-                config,
+                settings.config,
                 broker=broker,
                 log_start_offset=offsets.log_start_offset,
+                is_tiered=settings.is_tiered,
                 recovery_point=offsets.recovery_point,
                 clean=offsets.clean,
                 clock=clock,

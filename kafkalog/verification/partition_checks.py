@@ -29,6 +29,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafkalog.formats.layout import NO_LEADER_EPOCH
+from kafkalog.log.log_segments import list_segments
+from kafkalog.log.remote_offsets import find_missing_start
 from kafkalog.log.topic_settings import TopicSettings
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.byte_source import read_regular
@@ -222,15 +224,21 @@ Names = dict[str, SegmentFile | None]
 class Surroundings:
     """Facts about a partition that follow from its log directory.
 
+    `checkpointed_start` is the log start offset in the checkpoint, or None.
     `is_compacted` is whether the cleaner's checkpoint has the partition. `clean` is
     whether the log directory has the clean shutdown marker. `is_metadata` is whether
     the partition is the cluster's metadata.
     """
 
-    log_start_offset: int = 0
+    checkpointed_start: int | None = None
     is_compacted: bool = False
     clean: bool = False
     is_metadata: bool = False
+
+    @property
+    def log_start_offset(self) -> int:
+        """The checkpointed log start offset, 0 without one."""
+        return self.checkpointed_start or 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -279,7 +287,7 @@ class PartitionCheck:
         """
         if self._of_kind("log", (None, "swap")):
             return None
-        return self.surroundings.log_start_offset or 0
+        return self.surroundings.log_start_offset
 
     @property
     def is_kafkas(self) -> bool:
@@ -294,6 +302,7 @@ class PartitionCheck:
         """Check names and small files; return the segments to read."""
         self._check_names()
         self._check_small_files()
+        self._check_start()
         live = [name.base_offset for _, name in self._of_kind("log", (None,))]
         tasks = [self._task(*log, live) for log in self._of_kind("log")]
         tasks += [
@@ -325,6 +334,20 @@ class PartitionCheck:
                 Cause.FOREIGN,
                 f"{reason}, and a broker does not start with it: move it out of the "
                 "partition's directory",
+            )
+
+    def _check_start(self) -> None:
+        """Warn of offsets before the first segment, in remote storage or lost."""
+        segments = list_segments(self.directory)
+        start = self.surroundings.checkpointed_start
+        missing = find_missing_start(self.directory, segments, start)
+        if missing is not None and not self.surroundings.is_metadata:
+            is_lost = missing.is_tiered is False
+            self._findings(segments[0].name).warn(
+                Cause.GAP if is_lost else Cause.TIERED,
+                str(missing),
+                offset=missing.first_offset,
+                last_offset=missing.last_offset,
             )
 
     def _of_kind(

@@ -483,7 +483,7 @@ def surroundings_of(
     key = name.topic, name.partition
     raft = name.topic == METADATA_TOPIC
     return Surroundings(
-        log_start_offset=offsets.get(LOG_STARTS, {}).get(key, 0),
+        checkpointed_start=offsets.get(LOG_STARTS, {}).get(key),
         is_compacted=key in offsets.get(CLEANED_TO, {}),
         clean=clean and not raft,
         is_metadata=raft,

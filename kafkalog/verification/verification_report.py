@@ -54,6 +54,7 @@ class Cause(StrEnum):
     LOG_END = "log_end"
     GAP = "gap"
     SWAP = "swap"
+    TIERED = "tiered"
     FOREIGN = "foreign"
     TOPIC_ID = "topic_id"
     UNREADABLE = "unreadable"

@@ -315,3 +315,56 @@ class Cluster:
 @pytest.mark.parametrize("seed", range(12))
 def test_what_is_committed_survives_failovers_and_the_replicas_agree(tmp_path, seed):
     Cluster(tmp_path, seed).play(120)
+
+
+def test_logs_that_cannot_be_joined_have_not_caught_up(logs):
+    leader, follower, _ = logs
+    write(leader, 1, 9)
+    write(follower, 5, 9)
+    before = batches(follower)
+    with pytest.raises(errors.OffsetOutOfRangeError, match="leader epoch 5"):
+        kafkalog.replicate(leader, follower)
+    assert batches(follower) == before
+
+
+def test_offsets_that_the_leader_lacks_are_named(tmp_path, logs):
+    leader, follower, _ = logs
+    lead(leader, 0)
+    for _ in range(30):
+        write(leader, 0, 2)
+    while follower.log_end_offset < 4:
+        kafkalog.replicate(leader, follower, max_bytes=1)
+    [first, second, *_] = [each.base_offset for each in leader.segments]
+    third = leader.segments[2].base_offset
+    leader.close()
+    for path in (tmp_path / "a" / "t-0").glob(f"{second:020d}.*"):
+        path.unlink()
+    with kafkalog.open(tmp_path / "a" / "t-0") as damaged:
+        steps = keep_up(damaged, follower)
+    skipped = [step.skipped for step in steps if step.skipped is not None]
+    assert skipped == [(second, third - 1)]
+    assert first < second < third
+
+
+def test_a_follower_of_a_tiered_leader_begins_at_its_first_segment(tmp_path, logs):
+    leader, follower, _ = logs
+    lead(leader, 0)
+    for epoch in (0, 1):
+        for _ in range(15):
+            write(leader, epoch, 2)
+    base = leader.segments[-1].base_offset
+    leader.update_high_watermark(60)
+    leader.delete_records(3)
+    leader.close()
+    for path in (tmp_path / "a" / "t-0").glob("0*.*"):
+        if int(path.stem) < base:
+            path.unlink()
+    starts = tmp_path / "a" / "log-start-offset-checkpoint"
+    starts.write_text("0\n1\nt 0 3\n")
+    with pytest.warns(errors.TieredLogWarning):
+        tiered = kafkalog.open(tmp_path / "a" / "t-0")
+    [step, *_] = keep_up(tiered, follower)
+    assert step.restarted_at == base
+    assert batches(follower, base) == batches(tiered, base)
+    assert follower.leader_epochs == tiered.leader_epochs
+    assert follower.log_start_offset == 3

@@ -48,6 +48,7 @@ from kafkalog.log.recovery.recovery_report import (
 )
 from kafkalog.log.recovery.segment_recovery import Cut, count_data, recover_segment
 from kafkalog.log.recovery.segment_splitting import split_segment
+from kafkalog.log.remote_offsets import log_start_of
 from kafkalog.log.rolling import open_segment
 from kafkalog.log.runtime import Runtime
 from kafkalog.log.segment_map import SegmentMap
@@ -64,11 +65,16 @@ UNFLUSHED: Final = "unflushed"
 
 
 class LoadedOffsets(NamedTuple):
-    """Log start offset, recovery point and log end offset of a loaded log."""
+    """Log start offset, recovery point and log end offset of a loaded log.
+
+    `keeps_log_start` is whether the log start offset is checkpointed even if it is not
+    above the first segment.
+    """
 
     log_start_offset: int
     recovery_point: int
     end: OffsetMetadata
+    keeps_log_start: bool
 
 
 class TooFarError(Exception):
@@ -83,8 +89,10 @@ class TooFarError(Exception):
 class LogLoader:
     """Loader of the log in `directory` into `segments`, `producers` and `epochs`.
 
-    `clean` states that the last shutdown was clean. `log_start_offset` and
-    `recovery_point` are the checkpointed ones. `new_producers` returns an empty
+    `clean` states that the last shutdown was clean. `checkpointed_start` is the log
+    start offset in the checkpoint, or None; `recovery_point` is the checkpointed one.
+    `is_tiered` is whether the topic has remote storage, or None if only the
+    checkpoint can say that. `new_producers` returns an empty
     producer state for recovery. `lower_recovery_point` writes a lower recovery point to
     the checkpoint.
     """
@@ -98,7 +106,8 @@ class LogLoader:
     new_producers: Callable[[], ProducerStateManager]
     lower_recovery_point: Callable[[int], None]
     clean: bool
-    log_start_offset: int
+    checkpointed_start: int | None
+    is_tiered: bool | None
     recovery_point: int
     report: RecoveryReport = field(default_factory=RecoveryReport)
     _files: Listing | None = field(default=None, init=False)
@@ -118,19 +127,33 @@ class LogLoader:
         recovery_point, end = self._with_splits(self._recover)
         self.segments.active.resize_indexes()
         self.epochs.truncate_from_end(end)
-        start = max(self.log_start_offset, self.segments.first.base_offset)
+        first_epoch = self.epochs.earliest
+        start = log_start_of(
+            self.checkpointed_start,
+            self.segments.first.base_offset,
+            is_tiered=self.is_tiered,
+            clean=self.clean,
+            first_epoch_start=first_epoch and first_epoch.start_offset,
+        )
         self.epochs.truncate_from_start(self.log_start_offset)
         if not self.producers.is_empty:
             raise LogStateError("producer state is not empty before the log is loaded")
         if self._recovers or self.report.removed:
             self.producers.snapshots.reload()
         self.producers.snapshots.remove_strays(self.segments.base_offsets)
-        self._rebuild(self.producers, start, end, clean=self.clean)
+        self._rebuild(self.producers, start.offset, end, clean=self.clean)
         if not self.clean or self.report.recovered:
             disk.sync_directory(self.directory)  # removed and created files persist
         active = self.segments.active
         end_metadata = OffsetMetadata(end, active.base_offset, active.size)
-        return LoadedOffsets(start, recovery_point, end_metadata)
+        return LoadedOffsets(
+            start.offset, recovery_point, end_metadata, keeps_log_start=start.is_kept
+        )
+
+    @property
+    def log_start_offset(self) -> int:
+        """The checkpointed log start offset, 0 without one."""
+        return self.checkpointed_start or 0
 
     def _end_of_swap(self, base_offset: int) -> int:
         segment = self._open(base_offset, SWAP)

@@ -53,7 +53,8 @@ def load_log(
     config: LogConfig | None = None,
     *,
     broker: BrokerConfig | None = None,
-    log_start_offset: int = 0,
+    log_start_offset: int | None = None,
+    is_tiered: bool | None = False,
     recovery_point: int = 0,
     lower_recovery_point: Callable[[int], None] | None = None,
     clean: bool = True,
@@ -63,6 +64,9 @@ def load_log(
     disk: Disk = DISK,
 ) -> WritableLog:
     """Load the log in a directory for appends; create the directory if it is missing.
+
+    `log_start_offset` is the checkpointed one, or None. `is_tiered` is whether the
+    topic has remote storage; with None the checkpointed log start offset decides.
 
     `clean` states that the last shutdown was clean. If not, the segments at and after
     `recovery_point` are recovered, and truncated after the last valid batch; the
@@ -110,7 +114,8 @@ def load_log(
         new_producers=new_producers,
         lower_recovery_point=lower_recovery_point or (lambda _: None),
         clean=clean,
-        log_start_offset=log_start_offset,
+        checkpointed_start=log_start_offset,
+        is_tiered=is_tiered,
         recovery_point=recovery_point,
     )
     try:
@@ -135,6 +140,9 @@ def _state_of(loader: LogLoader, loaded: LoadedOffsets) -> LogState:
         leader_epochs=loader.epochs,
         topic_id_file=TopicIdFile(loader.directory, loader.runtime.disk),
         log_start_offset=loaded.log_start_offset,
+        is_tiered=loader.is_tiered,
+        keeps_log_start=loaded.keeps_log_start,
+        is_fragment=loaded.log_start_offset < loader.segments.first.base_offset,
         recovery_point=loaded.recovery_point,
         end=loaded.end,
         high_watermark=OffsetMetadata(loaded.log_start_offset),
