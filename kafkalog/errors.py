@@ -61,6 +61,7 @@ __all__ = [
     "RecordBatchTooLargeError",
     "RecordTooLargeError",
     "RecordValidationError",
+    "RecordsRefusedError",
     "StagedFileError",
     "StrayFileError",
     "TieredLogWarning",
@@ -294,6 +295,36 @@ class RecordValidationError(InvalidAppendError):
     def __reduce__(self) -> tuple[Any, ...]:
         arguments = self.__cause__, self.record_errors
         return type(self), arguments, self.__dict__
+
+
+class RecordsRefusedError(InvalidAppendError):
+    """Raised where `append_records` has records rejected; the others are appended.
+
+    `kafka_name` is that of the first rejection. Notes name the setting that decides.
+
+    Attributes
+    ----------
+    result : AppendedRecords
+        The outcomes: the offsets of the records that were appended, and the rejections.
+    refused : list of Refusal
+        The rejected records, by their numbers, with the errors.
+    """
+
+    def __init__(self, result: Any) -> None:
+        refused = result.refused
+        count, first = sum(each.end - each.first for each in refused), refused[0]
+        super().__init__(
+            f"{count} of {result.bounds[-1]} records refused, the others are appended; "
+            f"first records {first.first} to {first.end - 1}: {first.error}"
+        )
+        self.result = result
+        self.refused = refused
+        self.kafka_name = first.error.kafka_name
+        for note in getattr(first.error, "__notes__", ()):
+            self.add_note(note)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.result,)
 
 
 class CompressionError(InvalidAppendError):

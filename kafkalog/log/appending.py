@@ -428,10 +428,12 @@ def _roll_if_needed(
 ) -> None:
     """Raise if an append is larger than a segment; roll if it needs a new one."""
     if size > log.config.segment_size:
-        raise RecordBatchTooLargeError(
-            f"append of {size} bytes, expected at most {log.config.segment_size}, the "
-            "size of a segment"
+        limit = log.config.segment_size
+        error = RecordBatchTooLargeError(
+            f"append of {size} bytes, expected at most {limit}, the size of a segment"
         )
+        error.add_note(f"Decided by segment.bytes={limit}.")
+        raise error
     if should_roll(log, size, max_timestamp, last):
         # The first offset of old formats is known only by decompressing: this is a
         # lower bound.

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from kafkalog.config import LogConfig
 from kafkalog.encoding.batch_encoder import DEFAULT_BATCH_BYTES
 from kafkalog.encoding.producer_batches import ProducerBatches, into_producer_batches
 from kafkalog.encoding.record_input import RecordsLike, record_columns
-from kafkalog.errors import KafkaLogError
+from kafkalog.errors import KafkaLogError, LogArgumentError, RecordsRefusedError
 from kafkalog.formats.batch_headers import BytesLike
 from kafkalog.formats.checkpoint import EpochEntry
 from kafkalog.formats.layout import (
@@ -337,6 +337,7 @@ class WritableLog:
         leader_epoch: int | None = None,
         guard: int = NO_GUARD,
         transaction_version: int = TV_UNKNOWN,
+        on_refused: Literal["raise", "return"] = "raise",
     ) -> AppendedRecords:
         """Append records as a leader, in batches such as a producer sends.
 
@@ -345,8 +346,8 @@ class WritableLog:
         ``kafkalog-encode`` encodes batches while others are written. It ends with the
         call.
 
-        As with `append_many`, the other batches are appended if one is rejected: check
-        `refused` of the result.
+        As with `append_many`, the other batches are appended if one is rejected. An
+        error with the rejected records is then raised, or they are in the result.
 
         Parameters
         ----------
@@ -370,6 +371,9 @@ class WritableLog:
             The sequence of the first record.
         leader_epoch, guard, transaction_version : optional
             As for `append`.
+        on_refused : {"raise", "return"}
+            Whether to raise an error if a batch is rejected, or to list it in `refused`
+            of the result.
 
         Returns
         -------
@@ -378,6 +382,9 @@ class WritableLog:
 
         Raises
         ------
+        RecordsRefusedError
+            If a batch was rejected, and `on_refused` is ``"raise"``. Its `refused` has
+            the records and the reasons, its `result` the offsets of the others.
         UnfitRecordsError
             If `records` cannot be converted; the error lists all faults.
         InvalidRecordError, ConfigError
@@ -394,6 +401,10 @@ class WritableLog:
         ...         appended.offsets, appended.refused
         (array([0, 1]), [])
         """
+        if on_refused not in ("raise", "return"):
+            raise LogArgumentError(
+                f"on_refused {on_refused!r}, expected one of raise, return"
+            )
         columns = record_columns(records, self.runtime.now_ms())
         settings = batch_settings(
             self.config,
@@ -411,7 +422,10 @@ class WritableLog:
             guard,
             transaction_version,
         )
-        return self._append_batches(batches, arguments)
+        appended = self._append_batches(batches, arguments)
+        if appended.refused and on_refused == "raise":
+            raise RecordsRefusedError(appended)
+        return appended
 
     @guarded
     def _append_batches(

@@ -123,8 +123,8 @@ def replicate(
     CorruptRecordError
         If the leader's log is corrupt at that offset.
     OffsetOutOfRangeError
-        If the leader has only earlier leader epochs than the follower, so that it is not
-        known where their logs diverge. Nothing is changed.
+        If the leader has only earlier leader epochs than the follower, so that it is
+        not known where their logs diverge. Nothing is changed.
 
     Notes
     -----

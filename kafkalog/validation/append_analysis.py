@@ -274,7 +274,9 @@ def _error_of(
         case EntryFault.TOO_LARGE:
             limit = required.max_bytes
             reason = f"batch of {len(entry)} bytes, expected at most {limit}"
-            return RecordTooLargeError(reason)
+            too_large = RecordTooLargeError(reason)
+            too_large.add_note(f"Decided by max.message.bytes={limit}.")
+            return too_large
         case EntryFault.WRONG_CRC:
             return crc_error(entry, position, row)
         case EntryFault.UNKNOWN_CODEC:

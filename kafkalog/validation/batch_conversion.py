@@ -50,9 +50,11 @@ def rebuild(
         data = np.frombuffer(encode_batches(columns, None, settings=settings), np.uint8)
     max_bytes = policy.rules.max_message_bytes
     if len(data) > max_bytes:
-        raise RecordTooLargeError(
+        error = RecordTooLargeError(
             f"rebuilt batch of {len(data)} bytes, expected at most {max_bytes}"
         )
+        error.add_note(f"Decided by max.message.bytes={max_bytes}.")
+        raise error
     rows, _, _ = scan_headers(data)
     info = append.info.copy()
     info["records"] = len(columns.offset)

@@ -173,4 +173,14 @@ def _check_records(
     cause: InvalidAppendError = InvalidRecordError(summary)
     if timestamps.keys() - others.keys():
         cause = InvalidTimestampError(summary)
-    raise RecordValidationError(cause, errors)
+    error = RecordValidationError(cause, errors)
+    late = {i for i in having(RecordFault.TIMESTAMP) if timestamp[i] > greatest}
+    if late:
+        limit = rules.timestamp_after_max_ms
+        error.add_note(f"Decided by message.timestamp.after.max.ms={limit}.")
+    if set(having(RecordFault.TIMESTAMP)) - late:
+        limit = rules.timestamp_before_max_ms
+        error.add_note(f"Decided by message.timestamp.before.max.ms={limit}.")
+    if having(RecordFault.NO_KEY):
+        error.add_note("Decided by cleanup.policy, which has compact.")
+    raise error

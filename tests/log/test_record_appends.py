@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import tempfile
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +18,7 @@ from kafkalog import (
     InvalidRecordError,
     KafkaLogError,
     LogClosedError,
+    LogConfig,
     RecordBatchBuilder,
     RecordTooLargeError,
     RecordValidationError,
@@ -25,8 +27,9 @@ from kafkalog import (
 from kafkalog.encoding import producer_batches
 from kafkalog.encoding.batch_builder import BatchSettings
 from kafkalog.encoding.record_input import record_columns
+from kafkalog.errors import LogArgumentError, RecordsRefusedError
 from kafkalog.formats.layout import CODECS
-from kafkalog.testing import FailingDisk
+from kafkalog.testing import FailingDisk, ManualClock
 from tests.log.writing import NOW, SMALL, files_of, load
 
 # -------------------------------------------------------------------------- strategies
@@ -194,13 +197,14 @@ def test_the_result_lists_rejected_records_and_the_offsets_of_the_others(tmp_pat
     table = [{"value": b"v"}, {"value": b"v"}, {"value": bytes(300)}, {"value": b"v"}]
     config = SMALL.with_changes({"max.message.bytes": 200})
     with load(tmp_path, config) as log:
-        done = log.append_records(table, batch_bytes=100)
+        done = log.append_records(table, batch_bytes=100, on_refused="return")
         [refused] = done.refused
         assert (refused.first, refused.end) == (2, 3)
         assert isinstance(refused.error, RecordTooLargeError)
         assert done.offsets.tolist() == [0, 1, -1, 2]
         log.update_config(SMALL.with_changes({"cleanup.policy": "compact"}))
-        done = log.append_records([{"key": b"k", "value": b"v"}, {"value": b"v"}])
+        rows = [{"key": b"k", "value": b"v"}, {"value": b"v"}]
+        done = log.append_records(rows, on_refused="return")
         [refused] = done.refused
         assert isinstance(refused.error, RecordValidationError)
         assert [index for index, _ in refused.error.record_errors] == [1]
@@ -317,3 +321,73 @@ def test_records_of_a_scan_can_be_appended_to_another_log(tmp_path):
                 assert not log.append_records(records, codec="zstd").refused
         table = kafkalog.scan(tmp_path / f"{name}-0", columns=columns).to_arrow()
         assert table == kafkalog.scan(source, columns=columns).to_arrow()
+
+
+def test_rejected_records_are_an_error_after_the_others_are_appended(tmp_path):
+    late = NOW + 7_200_000
+    table = {"value": [b"a", b"b", b"c"], "timestamp": [NOW, late, NOW]}
+    with load(tmp_path, clock=ManualClock(NOW)) as log:
+        with pytest.raises(RecordsRefusedError) as caught:
+            log.append_records(table, batch_bytes=1)
+        error = caught.value
+        assert str(error).startswith(
+            "1 of 3 records refused, the others are appended; first records 1 to 1: "
+        )
+        assert str(late) in str(error)
+        assert error.__notes__ == ["Decided by message.timestamp.after.max.ms=3600000."]
+        assert error.kafka_name == "RecordValidationException"
+        assert error.result.offsets.tolist() == [0, -1, 1]
+        [refused] = error.refused
+        assert (refused.first, refused.end) == (1, 2)
+        assert log.log_end_offset == 2
+        again = log.append_records(table, batch_bytes=1, on_refused="return")
+        assert again.offsets.tolist() == [2, -1, 3]
+        copied = pickle.loads(pickle.dumps(error))
+        assert str(copied) == str(error)
+        assert copied.__notes__ == error.__notes__
+
+
+@pytest.mark.parametrize(
+    ("changes", "rows", "note"),
+    [
+        (
+            {"max.message.bytes": 80},
+            [{"value": bytes(100)}],
+            "Decided by max.message.bytes=80.",
+        ),
+        (
+            {"internal.segment.bytes": 80},
+            [{"value": bytes(100)}],
+            "Decided by segment.bytes=80.",
+        ),
+        (
+            {"cleanup.policy": "compact"},
+            [{"value": b"v"}],
+            "Decided by cleanup.policy, which has compact.",
+        ),
+        (
+            {"message.timestamp.before.max.ms": 5},
+            [{"value": b"v", "timestamp": NOW - 6}],
+            "Decided by message.timestamp.before.max.ms=5.",
+        ),
+    ],
+)
+def test_a_note_names_the_setting_for_which_records_are_rejected(
+    tmp_path, changes, rows, note
+):
+    config = LogConfig(internal_segment_bytes=1000).with_changes(changes)
+    with (
+        load(tmp_path, config, clock=ManualClock(NOW)) as log,
+        pytest.raises(RecordsRefusedError) as caught,
+    ):
+        log.append_records(rows)
+    assert caught.value.__notes__ == [note]
+
+
+def test_an_unknown_way_to_treat_rejections_is_refused_before_anything_is_written(
+    tmp_path,
+):
+    with load(tmp_path) as log:
+        with pytest.raises(LogArgumentError, match="on_refused 'skip'"):
+            log.append_records([{"value": b"v"}], on_refused="skip")
+        assert log.log_end_offset == 0
