@@ -85,6 +85,10 @@ class SegmentMap:
         """The base offsets, in ascending order."""
         return list(self._bases)
 
+    def last_base_offsets(self, count: int) -> list[int]:
+        """Return the base offsets of the last segments, in ascending order."""
+        return self._bases[-count:]
+
     @property
     def first(self) -> GrowingSegment:
         """The segment with the lowest base offset."""

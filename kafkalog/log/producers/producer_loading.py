@@ -58,7 +58,7 @@ def rebuild_producers(
 
 def _snapshot_points(segments: SegmentMap) -> list[int]:
     """Return the base offsets of the last two segments."""
-    return segments.base_offsets[-2:]
+    return segments.last_base_offsets(2)
 
 
 def _end_position(segment: GrowingSegment, offset: int) -> int:

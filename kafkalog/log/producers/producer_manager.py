@@ -51,6 +51,7 @@ class ProducerStateManager:
 
     Times are ms. Producers without an open transaction expire
     `producer_id_expiration_ms` after the timestamp of their last batch or marker.
+    Managers of one log share its `snapshots`.
 
     >>> producers = ProducerStateManager(Path("orders-0"))
     >>> info = producers.prepare_update(7, AppendOrigin.CLIENT)
@@ -68,8 +69,11 @@ class ProducerStateManager:
         disk: Disk = DISK,
         producer_id_expiration_ms: int = 86_400_000,
         transaction_verification: bool = True,
+        snapshots: SnapshotFiles | None = None,
     ) -> None:
-        self.snapshots = SnapshotFiles(directory, disk)
+        self.snapshots = (
+            SnapshotFiles(directory, disk) if snapshots is None else snapshots
+        )
         self.producers: HashOrderedDict[ProducerStateEntry] = HashOrderedDict()
         self.verifications: dict[int, VerificationState] = {}
         self.ongoing: Txns = {}
@@ -244,9 +248,8 @@ class ProducerStateManager:
         If `map_end_offset` is the log end offset, the state is kept. Otherwise the
         caller must load the batches from `map_end_offset` to the log end offset.
         """
-        for offset in self.snapshots.offsets:
-            if not log_start_offset < offset <= log_end_offset:
-                self.snapshots.remove(offset)
+        for offset in self.snapshots.outside(log_start_offset, log_end_offset):
+            self.snapshots.remove(offset)
         if log_end_offset == self.map_end_offset:
             self.on_log_start_offset_incremented(log_start_offset)
             return

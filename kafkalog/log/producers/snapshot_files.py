@@ -8,6 +8,7 @@ Source: ``ProducerStateManager.java``, ``SnapshotFile.java``.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -47,18 +48,33 @@ class SnapshotFiles:
     @property
     def offsets(self) -> list[int]:
         """Offsets of the snapshots, ascending."""
-        return sorted(self._names)
+        return list(self._offsets)
+
+    def outside(self, start: int, end: int) -> list[int]:
+        """Return the offsets of the snapshots at or below `start`, or above `end`."""
+        kept = bisect_right(self._offsets, start)
+        return (
+            self._offsets[:kept]
+            + self._offsets[max(kept, bisect_right(self._offsets, end)) :]
+        )
 
     def reload(self) -> None:
         """List the directory again on the next access."""
         self.__dict__.pop("_names", None)
+        self.__dict__.pop("_offsets", None)
 
     def set_listing(self, files: Mapping[str, Iterable[str]]) -> None:
         """Set the files of the directory, which are named by suffix.
 
         Raises `StrayFileError` for a snapshot without an offset in its name.
         """
+        self.reload()
         self._names = _snapshots_of(files[SNAPSHOT])
+
+    @cached_property
+    def _offsets(self) -> list[int]:
+        """Offsets of the snapshots, ascending."""
+        return sorted(self._names)
 
     @cached_property
     def _names(self) -> dict[int, str]:
@@ -69,7 +85,7 @@ class SnapshotFiles:
 
     def latest(self) -> int | None:
         """Return the offset of the newest snapshot, None if there is none."""
-        return max(self._names, default=None)
+        return self._offsets[-1] if self._offsets else None
 
     def read(self, offset: int) -> list[ProducerStateEntry]:
         """Return the producers of the snapshot at `offset`.
@@ -92,14 +108,23 @@ class SnapshotFiles:
         name = file_name(offset, "snapshot")
         path = self.directory / name
         self.disk.write_over(path, format_entries(entries), sync=sync)
+        if offset not in self._names:
+            insort(self._offsets, offset)
         self._names[offset] = name
         return path
 
     def remove(self, offset: int) -> None:
         """Remove the snapshot at `offset`, if there is one."""
-        name = self._names.pop(offset, None)
+        name = self._forget(offset)
         if name is not None:
             self.disk.remove_if_there(self.directory / name)
+
+    def _forget(self, offset: int) -> str | None:
+        """Drop the snapshot at `offset` from the listing; return its name, or None."""
+        if offset not in self._names:
+            return None
+        del self._offsets[bisect_left(self._offsets, offset)]
+        return self._names.pop(offset)
 
     def remove_strays(self, base_offsets: Collection[int]) -> None:
         """Remove snapshots of no segment, except for that of a clean shutdown.
@@ -119,7 +144,7 @@ class SnapshotFiles:
 
         Returns the new path, None if there is no such snapshot.
         """
-        name = self._names.pop(offset, None)
+        name = self._forget(offset)
         if name is None:
             return None
         path, marked = self.directory / name, self.directory / (name + DELETED)

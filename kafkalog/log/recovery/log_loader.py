@@ -123,6 +123,8 @@ class LogLoader:
         files = self._files = list_files(self.directory)
         self.producers.snapshots.set_listing(files)
         clear_leftovers(self.directory, files, disk, self._end_of_swap, self.report)
+        if self.report.removed or self.report.renamed:
+            self.producers.snapshots.reload()
         self._with_splits(self._load_segments)
         recovery_point, end = self._with_splits(self._recover)
         self.segments.active.resize_indexes()
@@ -271,19 +273,17 @@ class LogLoader:
         self,
         segment: GrowingSegment,
         why: str,
-        following: Sequence[GrowingSegment] = (),
+        before_cut: Callable[[], None] = lambda: None,
     ) -> Cut:
         """Recover one segment, and write a snapshot at its end.
 
-        If it is truncated, the segments `following` it are removed before.
+        `before_cut` is called before it is truncated.
         """
         self._recovers = True
         producers = self.new_producers()
         self._rebuild(producers, self.log_start_offset, segment.base_offset)
         try:
-            cut = recover_segment(
-                segment, producers, self.epochs, lambda: self._drop_files(following)
-            )
+            cut = recover_segment(segment, producers, self.epochs, before_cut)
         except LogSegmentOffsetOverflowError:
             raise TooFarError(segment) from None
         producers.take_snapshot()
@@ -318,13 +318,17 @@ class LogLoader:
 
     def _recover_unflushed(self) -> None:
         unflushed = self.segments.between(self.recovery_point, LAST_OFFSET)
-        for i, segment in enumerate(unflushed):
-            following = unflushed[i + 1 :]
+        for number, segment in enumerate(unflushed, 1):
+
+            def drop_following(first: int = number) -> None:
+                self._drop_files(unflushed[first:])
+
             try:
-                is_cut = self._recover_segment(segment, UNFLUSHED, following).is_cut
+                cut = self._recover_segment(segment, UNFLUSHED, drop_following)
+                is_cut = cut.is_cut
             except InvalidOffsetError as error:
                 if segment.find(segment.base_offset) is not None:
-                    self._drop_files(following)
+                    drop_following()
                 bytes_cut, size = count_data(segment, 0), segment.size
                 is_cut = segment.truncate_to(segment.base_offset) > 0
                 emptied = RecoveredSegment(
@@ -337,7 +341,7 @@ class LogLoader:
                 )
                 self.report.recovered.append(emptied)
             if is_cut:
-                if following:
+                if following := unflushed[number:]:
                     self._delete_snapshots(following)
                 return
 

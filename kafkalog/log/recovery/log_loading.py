@@ -18,6 +18,7 @@ from kafkalog.log.clock import Clock, Scheduler, SystemClock, Task
 from kafkalog.log.leader_epochs import LeaderEpochs, read_epochs
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.producers.producer_manager import ProducerStateManager
+from kafkalog.log.producers.snapshot_files import SnapshotFiles
 from kafkalog.log.recovery.leftover_files import check_names, list_files
 from kafkalog.log.recovery.log_loader import LoadedOffsets, LogLoader
 from kafkalog.log.runtime import Runtime
@@ -95,9 +96,12 @@ def load_log(
         disk.make_directory(path)
         disk.sync_directory(path.parent)
 
+    snapshots = SnapshotFiles(path, disk)  # not listed again for each segment
+
     def new_producers() -> ProducerStateManager:
         return ProducerStateManager(
             path,
+            snapshots=snapshots,
             clock=clock,
             disk=disk,
             producer_id_expiration_ms=broker.producer_id_expiration_ms,
