@@ -57,6 +57,7 @@ __all__ = [
     "OffsetOutOfRangeError",
     "OffsetsOutOfOrderError",
     "OutOfOrderSequenceError",
+    "OversizedSegmentError",
     "ReadOnlyLogError",
     "RecordBatchTooLargeError",
     "RecordTooLargeError",
@@ -406,6 +407,16 @@ class TransactionCoordinatorFencedError(InvalidAppendError):
     """Raised where a transaction marker is from a coordinator that was replaced."""
 
     kafka_name = "TransactionCoordinatorFencedException"
+
+
+class OversizedSegmentError(LocatedError):
+    """Raised where a segment is to be opened for writing that exceeds 2**31 - 1 bytes.
+
+    Positions in its indexes are int32.
+    """
+
+    usual_cause = "segment_size"
+    kafka_name = "KafkaException"
 
 
 class LogStateError(KafkaLogError):

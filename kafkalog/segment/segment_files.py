@@ -13,6 +13,8 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple, TypeAlias
 
+from kafkalog.errors import OversizedSegmentError
+from kafkalog.formats.layout import MAX_FILE_BYTES
 from kafkalog.indexes.growing_offset_index import GrowingOffsetIndex
 from kafkalog.indexes.growing_time_index import GrowingTimeIndex
 from kafkalog.indexes.growing_txn_index import GrowingTransactionIndex
@@ -31,6 +33,15 @@ class SegmentSettings(NamedTuple):
     index_interval_bytes: int
     segment_index_bytes: int
     roll_jitter_ms: int = 0
+
+
+def checked_size(path: Path) -> int:
+    """Return the size of a ``.log``; raise `OversizedSegmentError` above 2**31 - 1."""
+    size = path.stat().st_size
+    if size > MAX_FILE_BYTES:
+        reason = f"segment of {size} bytes, expected at most {MAX_FILE_BYTES}"
+        raise OversizedSegmentError(reason, position=MAX_FILE_BYTES).located(path)
+    return size
 
 
 class SegmentFiles:
@@ -72,7 +83,7 @@ class SegmentFiles:
     def size(self) -> int:
         """Bytes in use of the ``.log``: at opening all of them."""
         if self._size < 0:
-            self._size = self.path.stat().st_size
+            self._size = checked_size(self.path)
         return self._size
 
     @property

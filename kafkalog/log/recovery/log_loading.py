@@ -19,13 +19,14 @@ from kafkalog.log.leader_epochs import LeaderEpochs, read_epochs
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.producers.producer_manager import ProducerStateManager
 from kafkalog.log.producers.snapshot_files import SnapshotFiles
-from kafkalog.log.recovery.leftover_files import check_names, list_files
+from kafkalog.log.recovery.leftover_files import SWAP, check_names, list_files
 from kafkalog.log.recovery.log_loader import LoadedOffsets, LogLoader
 from kafkalog.log.runtime import Runtime
 from kafkalog.log.segment_map import SegmentMap
 from kafkalog.log.state import LogState, TopicIdFile
 from kafkalog.log.watermarks import find_first_unstable, set_log_start
 from kafkalog.log.writable_log import WritableLog
+from kafkalog.segment.segment_files import checked_size
 from kafkalog.storage.checkpoint_file import LEADER_EPOCHS
 from kafkalog.storage.durable_file import DISK, Disk
 
@@ -39,11 +40,15 @@ def check_log(directory: Path, topic_id: str | None = None) -> str | None:
     `CorruptCheckpointError` or `LogArgumentError` for an unreadable
     ``partition.metadata`` or ``leader-epoch-checkpoint``, `InconsistentTopicIdError`
     for the id of another topic, `StrayFileError` for a segment file without an offset
-    in its name.
+    in its name, and `OversizedSegmentError`.
     """
     if not directory.is_dir():
         return None
-    check_names(list_files(directory))
+    files = list_files(directory)
+    check_names(files)
+    for name in (*files[".log"], *files[SWAP]):
+        if name.removesuffix(SWAP).endswith(".log"):
+            checked_size(directory / name)
     read_epochs(directory / LEADER_EPOCHS)
     stored = TopicIdFile(directory, DISK)
     return stored.topic_id if stored.start(topic_id) else None
