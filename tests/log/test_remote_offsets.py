@@ -1,6 +1,7 @@
 """The log start offset of tiered partitions, and what names their remote offsets."""
 
 import json
+import time
 import warnings
 
 import pytest
@@ -130,6 +131,9 @@ def test_a_line_that_retention_left_behind_is_no_sign_of_a_tier(tmp_path):
     log.update_config(KEEP.with_changes({"retention.bytes": 2000}))
     assert log.delete_old_segments()
     start = log.log_start_offset
+    epochs = tmp_path / "orders-0" / "leader-epoch-checkpoint"
+    while f"0 {start}" not in epochs.read_text():  # written in the background
+        time.sleep(0.01)
     log.abandon()
     assert line(tmp_path) == 3 < start
     with warnings.catch_warnings():
