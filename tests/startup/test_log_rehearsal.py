@@ -9,6 +9,7 @@ import pytest
 from kafkalog import KafkaLogError, LogConfig, testing
 from kafkalog.config import BrokerConfig
 from kafkalog.log.recovery.log_loading import load_log
+from kafkalog.log.topic_settings import PartitionSettings
 from kafkalog.startup.log_rehearsal import (
     CheckpointedOffsets,
     LogStartError,
@@ -48,11 +49,10 @@ class Rehearsing:
             recovery_point=options["recovery_point"],
         )
         broker = options.get("broker") or BrokerConfig()
+        settings = PartitionSettings(config or LogConfig(), is_tiered=False)
         before, failure = contents(directory), None
         try:
-            with rehearse(
-                directory, offsets, config or LogConfig(), broker
-            ) as rehearsal:
+            with rehearse(directory, offsets, settings, broker) as rehearsal:
                 report, end = rehearsal.report, rehearsal.log.log_end_offset
                 rehearsal.count_losses()
         except LogStartError as error:
