@@ -17,6 +17,7 @@ from kafkalog.errors import CorruptRecordError
 from kafkalog.log.clock import Clock
 from kafkalog.log.ownership import Name
 from kafkalog.log.recovery.recovery_report import RecoveryReport
+from kafkalog.log.topic_settings import PartitionSettings
 from kafkalog.startup.log_rehearsal import (
     CheckpointedOffsets,
     LogRehearsal,
@@ -55,7 +56,7 @@ def rehearsed(
     cleaned_to = read_offsets_or_none(parent, CLEANED_TO).get(name)
     offsets = CheckpointedOffsets(
         clean=is_file(parent / CLEAN_SHUTDOWN),
-        log_start_offset=read_offsets_or_none(parent, LOG_STARTS).get(name, 0),
+        log_start_offset=read_offsets_or_none(parent, LOG_STARTS).get(name),
         recovery_point=read_offsets_or_none(parent, RECOVERY_POINTS).get(name, 0),
         cleaned_to=cleaned_to,
     )
@@ -63,7 +64,12 @@ def rehearsed(
         try:
             rehearsal = stack.enter_context(
                 rehearse(
-                    directory, offsets, config, BrokerConfig(), _remove_links, clock
+                    directory,
+                    offsets,
+                    PartitionSettings(config, is_tiered=None),
+                    BrokerConfig(),
+                    _remove_links,
+                    clock,
                 )
             )
         except LogStartError as error:
