@@ -54,6 +54,8 @@ from kafkalog.storage.log_directory import (
     list_partitions,
 )
 
+OLD_LEAST_SEGMENT_BYTES: Final = 14
+LEAST_SEGMENT_BYTES: Final = 1 << 20
 READABLE: Final = ReadPolicy(needs="headers", check_crcs="never", on_corruption="skip")
 
 
@@ -128,13 +130,27 @@ def find_settings(
     Raises `ConfigError`, and `CorruptCheckpointError` for ``partition.metadata``.
     """
     stored = read_if_exists(directory / PARTITION_METADATA, PartitionMetadata.parse)
-    settings = topics.of(topic, None if stored is None else stored.topic_id)
-    config = settings.config.with_changes(changes)
+    settings = topics.assumed(topic, None if stored is None else stored.topic_id)
+    config = settings.config.with_changes(_of_older_brokers(changes))
     if topic == METADATA_TOPIC:
         return settings
-    if settings.source != "unknown" and "retention.ms" in changes:
+    if settings.source == "cluster" and "retention.ms" in changes:
         return PartitionSettings(config, None, settings.source)  # only that was unknown
     return settings._replace(config=config)
+
+
+def _of_older_brokers(changes: Mapping[str, object]) -> dict[str, object]:
+    """Return changes with a ``segment.bytes`` that brokers before 4.0 allowed.
+
+    Its minimum is 1 MiB since then.
+    """
+    result = dict(changes)
+    with suppress(KeyError, TypeError, ValueError):
+        size = int(str(result["segment.bytes"]).strip())
+        if OLD_LEAST_SEGMENT_BYTES <= size < LEAST_SEGMENT_BYTES:
+            del result["segment.bytes"]
+            result["internal.segment.bytes"] = size
+    return result
 
 
 def read_facts(

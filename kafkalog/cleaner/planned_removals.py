@@ -109,7 +109,8 @@ def whatif(
     settings : mapping of str to object, optional
         Settings to change, by Kafka's names, such as ``retention.ms``. The other
         settings are those of the topic in the cluster's metadata log, if the log
-        directory is a broker's, or else Kafka's defaults.
+        directory is a broker's, or else Kafka's defaults. Without that log they are
+        those of `broker`; overrides of topics are then unknown.
     topics, partitions : sequence
         Names of topics and numbers of partitions to report; by default all.
     at : int or datetime, optional
@@ -209,14 +210,15 @@ def _plan_once(
 
 def _reasons_to_keep(facts: PartitionFacts, now_ms: int) -> list[str]:
     """Return why retention keeps the oldest segment; limits may be unknown."""
-    unknown, reasons = facts.settings.unknown, []
+    unknown, reasons = facts.settings.unknown, list[str]()
+    has_limits = unknown is None or facts.settings.source == "broker"
     if unknown == PASS_PROPERTIES:
         reasons.append("retention.ms unknown: it may be in server.properties")
-    elif unknown is not None:
+    elif not has_limits:
         reasons.append(f"settings unknown: {unknown}")
     limits = (KeepRule.TIME, KeepRule.SIZE)
     kept = kept_by_retention(facts, 0, now_ms)
-    known = (each for each in kept if unknown is None or each.rule not in limits)
+    known = (each for each in kept if has_limits or each.rule not in limits)
     return [*reasons, *map(str, known)]
 
 

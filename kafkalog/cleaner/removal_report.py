@@ -43,6 +43,9 @@ class KeepRule(StrEnum):
     HIGH_WATERMARK = "high_watermark"
     TRANSACTION = "transaction"
     LAG = "min.compaction.lag.ms"
+    DIRTY_RATIO = "min.cleanable.dirty.ratio"
+    CLEANED = "cleaner_checkpoint"
+    UNCLEANABLE = "uncleanable"
     DELETE_DELAY = "file.delete.delay.ms"
 
 
@@ -109,8 +112,10 @@ class UnchangedLog:
 class SettingsUsed:
     """The origin of a topic's settings.
 
-    `source` is ``cluster``, ``defaults`` or ``unknown``. `unknown` is the reason for
-    which some or all settings are unknown; unknown settings remove nothing.
+    `source` is ``cluster``, ``broker``, ``defaults`` or ``unknown``. `unknown` is the
+    reason for which some or all settings are unknown; unknown settings remove nothing.
+    With ``broker``, the settings are those in ``server.properties``, and overrides of
+    the topic are unknown.
     """
 
     topic: str
@@ -246,8 +251,8 @@ class Reason:
     setting : str or None
         The setting of the topic that the rule depends on, by Kafka's name.
     value : int, str or None
-        The value of the setting. If there is no setting, the offset or the segment that
-        the rule depends on.
+        The value of the setting, None if it is unknown. If there is no setting, the
+        offset, the segment or the error that the rule depends on.
     until : int or None
         The time up to which the rule keeps the segment, in ms since 1970; None if there
         is no such time, or if it is unknown.

@@ -9,15 +9,19 @@ Source: ``UnifiedLog.deletableSegments``, ``LogCleanerManager.cleanableOffsets``
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 from kafkalog.cleaner.cleanable_range import (
     CleaningLimit,
+    LimitOffset,
     find_first_dirty,
     find_limits,
 )
+from kafkalog.cleaner.log_cleaner import LogCleaner
+from kafkalog.cleaner.log_copies import rehearsed
 from kafkalog.cleaner.partition_facts import (
     PartitionFacts,
     SegmentFacts,
@@ -33,7 +37,11 @@ from kafkalog.cleaner.removal_report import (
     SettingsUsed,
 )
 from kafkalog.config import BrokerConfig
-from kafkalog.errors import LogArgumentError
+from kafkalog.errors import (
+    KafkaLogError,
+    LogArgumentError,
+    LogCleaningAbortedError,
+)
 from kafkalog.formats.timestamps import as_ms
 from kafkalog.log.log import find_stable
 from kafkalog.log.retention import (
@@ -45,7 +53,12 @@ from kafkalog.log.retention import (
     rules_of,
     with_following,
 )
-from kafkalog.log.topic_settings import PartitionSettings, TopicSettings
+from kafkalog.log.topic_settings import (
+    PASS_PROPERTIES,
+    UNLIMITED,
+    PartitionSettings,
+    TopicSettings,
+)
 from kafkalog.storage.checkpoint_file import CLEANED_TO, read_offsets
 from kafkalog.storage.file_names import SegmentFile, parse_file_name
 from kafkalog.storage.location import local_path
@@ -53,6 +66,7 @@ from kafkalog.storage.location import local_path
 
 def why(
     segment: str | Path,
+    settings: Mapping[str, object] | None = None,
     *,
     at: int | datetime | None = None,
     broker: BrokerConfig | None = None,
@@ -60,13 +74,16 @@ def why(
     """Return the rules that keep a segment, or that remove it.
 
     Nothing is changed. With ``compact`` in ``cleanup.policy``, the rules that keep the
-    segment from being compacted are listed, too.
+    segment from being compacted are listed, too, and the error that ends a round of
+    compaction: the records of the log are read for it.
 
     Parameters
     ----------
     segment : str or path-like
         A segment's ``.log`` or ``.log.deleted`` file, in the directory of its
         partition.
+    settings : mapping of str to object, optional
+        Settings to change, by Kafka's names, as for `whatif`.
     at : int or datetime, optional
         The time for which to report, in ms since 1970; by default now.
     broker : BrokerConfig, optional
@@ -81,6 +98,8 @@ def why(
     ------
     FileNotFoundError
         If there is no such file.
+    ConfigError
+        If a setting is unknown or invalid.
     LogArgumentError
         If the file is not a segment's ``.log`` or ``.log.deleted``.
     NotALogDirectoryError
@@ -105,19 +124,23 @@ def why(
     directory = path.parent
     name = partition_name(directory)
     topics = TopicSettings([directory.parent], None, None, broker)
-    settings = find_settings(topics, directory, name[0], {})
-    used = SettingsUsed(name[0], settings.source, settings.unknown)
+    changes = dict(settings or {})
+    found = find_settings(topics, directory, name[0], changes)
+    used = SettingsUsed(name[0], found.source, found.unknown)
     if file.suffix == "deleted":
-        reason = _deletion_delay(path, settings)
+        reason = _deletion_delay(path, found)
         kept = reason.until is not None and now_ms < reason.until
         return KeepReport(path.name, kept, (reason,), used)
-    facts = read_facts(directory, name, settings)
+    facts = read_facts(directory, name, found)
     number = _number_of(path, facts)
     planned = plan_retention(facts.segments, facts.offsets, facts.config, now_ms)
     if number < len(planned):
         reason = _removal(planned[number].rule, facts, facts.segments[number])
         return KeepReport(path.name, False, (reason,), used)
-    reasons = [*kept_by_retention(facts, number, now_ms)]
+    reasons = [
+        _unless_unknown(reason, found, changes)
+        for reason in kept_by_retention(facts, number, now_ms)
+    ]
     if facts.config.compact:
         rules = {reason.rule for reason in reasons}
         reasons += [
@@ -125,7 +148,20 @@ def why(
             for reason in _kept_from_compaction(facts, number, now_ms)
             if reason.rule not in rules
         ]
+        reasons += _uncleanable(facts)
     return KeepReport(path.name, True, tuple(reasons), used)
+
+
+def _unless_unknown(
+    reason: Reason, found: PartitionSettings, changes: Mapping[str, object]
+) -> Reason:
+    """Return a reason without the value of a retention limit that is unknown."""
+    unknown = set(UNLIMITED) if found.source == "unknown" else set()
+    if found.unknown == PASS_PROPERTIES:
+        unknown = {"retention.ms"}
+    if reason.setting in unknown - changes.keys():
+        return replace(reason, value=None)
+    return reason
 
 
 def _segment_file(path: Path) -> SegmentFile:
@@ -214,6 +250,8 @@ def _kept_from_compaction(
     first_dirty, _ = find_first_dirty(
         checkpointed.get(facts.name), offsets.log_start_offset, offsets.log_end_offset
     )
+    if end <= first_dirty:
+        yield Reason(KeepRule.CLEANED, None, first_dirty)
     dirty = [
         segment
         for segment, after in with_following(segments)
@@ -224,6 +262,8 @@ def _kept_from_compaction(
     )
     stable = min(stable, offsets.high_watermark)
     limits = find_limits(dirty, segments[-1].base_offset, stable, facts.config, now_ms)
+    if end > first_dirty and end <= min(offset for _, offset in limits):
+        yield from _not_dirty_enough(facts, first_dirty, limits, now_ms)
     for limit, offset in limits:
         if end <= offset:
             continue
@@ -242,3 +282,42 @@ def _kept_from_compaction(
                 ]
                 until = first.largest_timestamp + lag_ms
                 yield Reason(KeepRule.LAG, str(limit), lag_ms, until)
+
+
+def _not_dirty_enough(
+    facts: PartitionFacts,
+    first_dirty: int,
+    limits: Sequence[LimitOffset],
+    now_ms: int,
+) -> Iterator[Reason]:
+    """Yield the ratio, if a cleaner waits for more dirty bytes."""
+    config, bound = facts.config, min(offset for _, offset in limits)
+    pairs = list(with_following(facts.segments))
+    clean = dirty = 0
+    for segment, following in pairs:
+        end = bound if following is None else following.base_offset
+        if segment.base_offset < first_dirty and end <= first_dirty:
+            clean += segment.size
+        elif segment.base_offset < bound:
+            overdue_ms = now_ms - config.max_compaction_lag_ms
+            if segment.largest_timestamp < overdue_ms:
+                return
+            dirty += segment.size
+    ratio = dirty / (clean + dirty) if clean + dirty else 0.0
+    if ratio <= config.min_cleanable_dirty_ratio:
+        text = f"{config.min_cleanable_dirty_ratio}; dirty ratio {ratio:.3g}"
+        text += f", {dirty} of {clean + dirty} bytes"
+        rule = KeepRule.DIRTY_RATIO
+        yield Reason(rule, str(rule), text)
+
+
+def _uncleanable(facts: PartitionFacts) -> Iterator[Reason]:
+    """Yield the error that ends a round of compaction over the log, if any does."""
+    try:
+        with rehearsed(facts.directory, facts.name, facts.config) as rehearsal:
+            rehearsal.disk.discards_records = True
+            LogCleaner({facts.name: rehearsal.log}).clean(*facts.name)
+    except LogCleaningAbortedError:  # a segment is split, for a new round
+        return
+    except KafkaLogError as error:
+        yield Reason(KeepRule.UNCLEANABLE, None, str(error))

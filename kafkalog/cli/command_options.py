@@ -513,6 +513,24 @@ def read_broker(path: Path | None) -> BrokerConfig | None:
     return BrokerConfig.from_properties(read_properties(path), ignore_unknown=True)
 
 
+def read_older_broker(path: Path | None) -> BrokerConfig | None:
+    """Return the settings as `read_broker` does, also those of an older broker.
+
+    Brokers before 4.0 allowed a ``log.segment.bytes`` below 1 MiB, which is read as
+    that: how large a new segment gets removes no record.
+    """
+    from kafkalog.config import BrokerConfig
+    from kafkalog.storage.properties_file import read_properties
+
+    if path is None:
+        return None
+    properties = dict(read_properties(path))
+    size = properties.get("log.segment.bytes", "").strip()
+    if size.isascii() and size.isdigit() and 14 <= int(size) < 1 << 20:
+        properties["log.segment.bytes"] = str(1 << 20)
+    return BrokerConfig.from_properties(properties, ignore_unknown=True)
+
+
 def format_options(function: Function) -> Function:
     """Add ``--format`` and ``--no-color``, as `form` and `no_color`."""
     return with_options(PRINTING, function)

@@ -70,7 +70,7 @@ PASS_SETTINGS: Final = (
 )
 
 
-SettingsSource = Literal["passed", "cluster", "defaults", "unknown"]
+SettingsSource = Literal["passed", "cluster", "broker", "defaults", "unknown"]
 
 
 def require_settings(name: str, passed: object, kind: type) -> None:
@@ -160,6 +160,23 @@ class TopicSettings:
         except UnknownError as error:
             reason = str(error)
             return PartitionSettings(self._unknown, reason, "unknown", is_tiered)
+
+    def assumed(self, topic: str, topic_id: str | None = None) -> PartitionSettings:
+        """Return the settings of a topic's partitions, for a prediction.
+
+        Where the cluster's metadata is missing, they are those in the passed
+        ``server.properties``: overrides of the topic are unknown. A log that is opened
+        does not use them, as it would delete what an override keeps.
+        """
+        found = self.of(topic, topic_id)
+        if found.source != "unknown" or self._static is None:
+            return found
+        try:
+            self._known_cluster(topic, topic_id)
+        except UnknownError as error:
+            reason = f"overrides of topics are unknown: {error}"
+            return PartitionSettings(self._defaults, reason, "broker")
+        return found
 
     @cached_property
     def broker(self) -> BrokerConfig:

@@ -507,3 +507,126 @@ def test_the_rules_of_a_segment_are_a_json_object_or_a_table(orders):
     table = call("why", file, "--format", "table").stdout
     assert "retention.ms" in table
     assert kafkalog.why(file).to_arrow().num_rows == table.count(FIRST)
+
+
+# Directories without the cluster's metadata
+
+
+@pytest.fixture
+def of_zookeeper(orders, tmp_path):
+    """Return a broker's log directory without metadata, and its properties.
+
+    A record of the second segment has a timestamp in the future.
+    """
+    (orders / "meta.properties").write_text("version=0\nbroker.id=1\n")
+    properties = tmp_path / "server.properties"
+    properties.write_text("log.retention.hours=12\nlog.segment.bytes=100000\n")
+    config = kafkalog.LogConfig(message_timestamp_after_max_ms=2**62)
+    with kafkalog.open(orders / "orders-0", "a", config) as log:
+        for timestamp in (NOW_MS + 10**12, NOW_MS):
+            log.roll()
+            log.append_records({"value": [b"3"], "timestamp": [timestamp]})
+        log.roll()
+        log.update_high_watermark(log.log_end_offset)
+    return orders, properties
+
+
+LATER = ("--at", str(NOW_MS + 100 * HOUR_MS))
+
+
+def test_without_metadata_the_values_of_the_broker_are_used(of_zookeeper):
+    orders, properties = of_zookeeper
+    options = ("--server-properties", properties, *LATER)
+    ran = call("whatif", orders, *options)
+    due = [row["segment"] for row in objects(ran.stdout) if row["at"] == int(LATER[1])]
+    assert due == [FIRST, SECOND, THIRD]
+    assert "the broker's server.properties" in ran.stderr
+    assert "overrides of topics are unknown" in ran.stderr
+    names = [FIRST, f"{6:020}.log", f"{7:020}.log"]
+    removed, blocking, blocked = (
+        objects(call("why", orders / "orders-0" / name, *options).stdout)[0]
+        for name in names
+    )
+    assert not removed["kept"]
+    assert removed["because"][0]["value"] == 12 * HOUR_MS
+    assert blocking["because"][0]["rule"] == "retention.ms"
+    assert blocking["because"][0]["until"] > NOW_MS + 10**12
+    assert blocked["because"][0]["rule"] == "older_segment"
+    assert blocked["because"][0]["value"] == f"{6:020}.log"
+
+
+def test_without_metadata_and_properties_a_limit_is_unknown(of_zookeeper):
+    orders, _ = of_zookeeper
+    report = kafkalog.why(orders / "orders-0" / FIRST)
+    assert {(reason.setting, reason.value) for reason in report.because} == {
+        ("retention.ms", None),
+        ("retention.bytes", None),
+    }
+    [log] = kafkalog.whatif(orders).unchanged
+    assert log.unchanged_because == (
+        "settings unknown: the log directory has no __cluster_metadata-0",
+    )
+
+
+def test_a_log_that_is_opened_deletes_nothing_by_the_values_of_the_broker(of_zookeeper):
+    """An override of the topic may keep what they delete."""
+    orders, _ = of_zookeeper
+    broker = kafkalog.BrokerConfig(log_retention_hours=12)
+    with (
+        pytest.warns(kafkalog.UnknownSettingsWarning),
+        kafkalog.open(orders / "orders-0", "a", broker=broker) as log,
+    ):
+        assert log.delete_old_segments() == 0
+
+
+def test_why_takes_settings_as_whatif_does(orders):
+    file, at = orders / "orders-0" / FIRST, NOW_MS + 2 * HOUR_MS
+    assert kafkalog.why(file, at=at).kept
+    assert not kafkalog.why(file, {"retention.ms": HOUR_MS}, at=at).kept
+    ran = call("why", file, "retention.ms=3600000", "--at", str(at))
+    assert not objects(ran.stdout)[0]["kept"]
+    assert call("why", file, "no.such.setting=1").exit_code == 2
+
+
+@pytest.mark.parametrize("name", ["why", "whatif"])
+@pytest.mark.parametrize(("size", "code"), [(14, 0), (100_000, 0), (13, 2)])
+def test_a_segment_size_that_older_brokers_allowed_is_accepted(
+    orders, tmp_path, name, size, code
+):
+    path = orders / "orders-0" / FIRST if name == "why" else orders
+    assert call(name, path, f"segment.bytes={size}").exit_code == code
+    properties = tmp_path / "server.properties"
+    properties.write_text(f"log.segment.bytes={size}\n")
+    assert call(name, path, "--server-properties", properties).exit_code == code
+
+
+# What keeps the cleaner from a log
+
+
+def test_a_log_that_is_not_dirty_enough_has_the_ratio(orders):
+    changes = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": 1}
+    report = kafkalog.why(orders / "orders-0" / FIRST, changes)
+    [_, ratio] = report.because
+    assert ratio.rule is KeepRule.DIRTY_RATIO
+    assert str(ratio.value).startswith("1.0; dirty ratio 1, ")
+
+
+def test_a_segment_that_was_compacted_has_the_checkpoint(orders):
+    (orders / "cleaner-offset-checkpoint").write_text("0\n1\norders 0 2\n")
+    changes = {"cleanup.policy": "compact"}
+    report = kafkalog.why(orders / "orders-0" / FIRST, changes)
+    [_, checkpoint] = report.because
+    assert (checkpoint.rule, checkpoint.value) == (KeepRule.CLEANED, 2)
+
+
+def test_a_corrupt_batch_keeps_the_cleaner_from_a_log(orders):
+    file = orders / "orders-0" / SECOND
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+    before = {path: path.read_bytes() for path in file.parent.iterdir()}
+    report = kafkalog.why(file.with_name(FIRST), {"cleanup.policy": "compact"})
+    assert report.because[-1].rule is KeepRule.UNCLEANABLE
+    assert "CRC mismatch" in str(report.because[-1].value)
+    assert f"{file} at byte 0" in str(report.because[-1].value)
+    assert {path: path.read_bytes() for path in file.parent.iterdir()} == before

@@ -14,7 +14,7 @@ from kafkalog.cli.command_options import (
     LocalPath,
     examples,
     format_options,
-    read_broker,
+    read_older_broker,
     retention_options,
     selection_options,
 )
@@ -35,6 +35,7 @@ FIELDS: Final = (
 )
 SOURCES: Final = {
     "cluster": "the cluster's metadata log",
+    "broker": "the broker's server.properties",
     "defaults": "Kafka's defaults",
     "unknown": "unknown, nothing is removed by them",
 }
@@ -70,7 +71,8 @@ def command(
 
     NAME=VALUE changes a setting of the topics, such as retention.ms=3600000. The other
     settings are those of the topic in the cluster's metadata log, or Kafka's defaults.
-    Their origin is printed on standard error.
+    In a broker's directory without that log, they are those of --server-properties. The
+    origin is printed on standard error.
 
     A row is for the records of one segment that one rule removes: log_start_offset,
     retention.bytes, retention.ms, compact (a later record has the same key),
@@ -82,11 +84,11 @@ def command(
 
     report = whatif(
         path,
-        _settings_of(settings),
+        settings_of(settings),
         topics=topics,
         partitions=partitions,
         at=at,
-        broker=read_broker(server_properties),
+        broker=read_older_broker(server_properties),
     )
     report_settings(report.settings)
     rows = report.as_rows()
@@ -96,7 +98,8 @@ def command(
     command_output.print_rows(rows, fields, form, no_color=no_color)
 
 
-def _settings_of(texts: Iterable[str]) -> dict[str, str]:
+def settings_of(texts: Iterable[str]) -> dict[str, str]:
+    """Read NAME=VALUE arguments."""
     settings = {}
     for text in texts:
         name, separator, value = text.partition("=")

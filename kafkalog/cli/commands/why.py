@@ -14,11 +14,11 @@ from kafkalog.cli.command_options import (
     LocalPath,
     examples,
     format_options,
-    read_broker,
+    read_older_broker,
     retention_options,
 )
 from kafkalog.cli.command_output import TableField
-from kafkalog.cli.commands.whatif import report_settings
+from kafkalog.cli.commands.whatif import report_settings, settings_of
 
 FIELDS: Final = (
     TableField("segment", "segment"),
@@ -39,10 +39,12 @@ FIELDS: Final = (
     ),
 )
 @click.argument("segment", type=LocalPath())
+@click.argument("settings", metavar="[NAME=VALUE]...", nargs=-1)
 @retention_options
 @format_options
 def command(
     segment: Path,
+    settings: tuple[str, ...],
     at: int | datetime | None,
     server_properties: Path | None,
     form: str | None,
@@ -51,18 +53,27 @@ def command(
     """Print which rules keep a segment, or remove it.
 
     SEGMENT is a .log file, or one marked .log.deleted, in its partition's directory.
-    Nothing is changed. The settings are those of the topic in the cluster's metadata
-    log, or Kafka's defaults. Their origin is printed on standard error.
+    Nothing is changed. NAME=VALUE changes a setting, such as retention.ms=3600000. The
+    other settings are those of the topic in the cluster's metadata log, or Kafka's
+    defaults. In a broker's directory without that log, they are those of
+    --server-properties. The origin is printed on standard error.
 
     The rules that keep a segment: retention.ms, retention.bytes, cleanup.policy
     (without delete), high_watermark (not yet replicated), active (the segment is
     appended to), older_segment (an older one is kept), file.delete.delay.ms; and with
-    compaction, transaction (one is open) and min.compaction.lag.ms. The rules that
-    remove it: log_start_offset, retention.bytes, retention.ms.
+    compaction, transaction (one is open), min.compaction.lag.ms,
+    min.cleanable.dirty.ratio (too few bytes are dirty), cleaner_checkpoint (compacted
+    already) and uncleanable (an error, such as a corrupt batch). The rules that remove
+    it: log_start_offset, retention.bytes, retention.ms.
     """
     from kafkalog.cleaner.segment_keeping import why
 
-    report = why(segment, at=at, broker=read_broker(server_properties))
+    report = why(
+        segment,
+        settings_of(settings),
+        at=at,
+        broker=read_older_broker(server_properties),
+    )
     report_settings([report.settings])
     form = command_output.chosen_format(form)
     rows = [report.as_dict()]
