@@ -22,7 +22,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
@@ -134,14 +134,6 @@ def report_problems(problems: Sequence[ScanProblem]) -> None:
         raise Damaged(f"corrupt data was skipped {times}")
 
 
-def report_damage(errors: Sequence[LocatedError]) -> None:
-    """Print errors about corrupt data, a line each; if there is any, exit with 1."""
-    for error in errors:
-        print_error(describe(error))
-    if errors:
-        click.get_current_context().exit(Exit.DAMAGE)
-
-
 def describe(error: BaseException) -> str:
     """Return an error's message as one line."""
     if isinstance(error, OSError) and error.strerror:
@@ -170,6 +162,17 @@ def without_credentials(text: str) -> str:
     'no such file: s3://bucket/x or s3://...'
     """
     return re.sub(r"([A-Za-z][A-Za-z0-9+.-]*)://\S*@\S*", r"\1://...", text)
+
+
+def raise_shown(error: click.UsageError) -> NoReturn:
+    """Raise a usage error without control characters and secrets of its arguments."""
+    from kafkalog.cli.terminal import escape_lines
+
+    message = error.format_message()
+    shown = escape_lines(without_urls(message))
+    if shown == message:
+        raise error
+    raise click.UsageError(shown, error.ctx) from None
 
 
 def without_urls(text: str) -> str:

@@ -71,10 +71,7 @@ class Commands(click.Group):
             try:
                 return super().invoke(ctx)
             except click.UsageError as error:
-                message = error.format_message()
-                if (shown := exits.without_urls(message)) == message:
-                    raise
-                raise click.UsageError(shown, error.ctx) from None
+                exits.raise_shown(error)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

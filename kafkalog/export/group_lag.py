@@ -42,7 +42,7 @@ from kafkalog.export.share_offsets import (
     share_states,
     share_topics,
 )
-from kafkalog.formats.timestamps import Time, as_ms
+from kafkalog.formats.timestamps import MAX_INT64, MIN_INT64, Time, as_ms
 from kafkalog.log.log import NOT_FOUND, find_offset_for_time
 from kafkalog.messages.internal_records import decode_internal
 from kafkalog.query.newest_records import (
@@ -239,6 +239,8 @@ def _with_lag(commit: Commit, log: LogOffsetsAt) -> Row:
         lag = None if share.completed is None else left - share.completed
     else:
         lag = left
+    if lag is not None and not MIN_INT64 <= lag <= MAX_INT64:
+        lag = None  # no log can have the committed offset
     return (*row, is_share, left < 0, *log, lag)
 
 

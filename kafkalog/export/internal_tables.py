@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafkalog.errors import (
     CorruptRecordError,
-    LocatedError,
     NotALogDirectoryError,
     UnsupportedFormatError,
 )
@@ -38,8 +37,9 @@ from kafkalog.query.newest_records import (
     newest_records,
     partitions_of,
 )
+from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.records import Records
-from kafkalog.query.scan import Source, scan
+from kafkalog.query.scan import Scan, Source, scan
 from kafkalog.query.sources import find_sources
 from kafkalog.storage.file_names import METADATA_TOPIC
 from kafkalog.storage.location import locate_all
@@ -232,8 +232,17 @@ def transactions(
     3
     """
     found = scan(source, filesystem=filesystem, storage_options=storage_options)
-    rows = (
-        (
+    return sorted_table(transaction_rows(found, []), TRANSACTIONS, "transactional_id")
+
+
+def transaction_rows(found: Scan, problems: list[ScanProblem]) -> Iterator[Row]:
+    """Yield a row of `TRANSACTIONS` for each transactional id.
+
+    The damage that the scan skips is appended to `problems`.
+    """
+    newest = newest_records(found, TRANSACTION_STATE, TRANSACTION)
+    for key, value in current_messages(newest, TRANSACTION_STATE):
+        yield (
             key["transactionalId"],
             value["producerId"],
             value["producerEpoch"],
@@ -247,11 +256,8 @@ def transactions(
             _known(value.get("nextProducerEpoch", -1)),
             value.get("clientTransactionVersion", 0),
         )
-        for key, value in current_messages(
-            newest_records(found, TRANSACTION_STATE, TRANSACTION), TRANSACTION_STATE
-        )
-    )
-    return sorted_table(rows, TRANSACTIONS, "transactional_id")
+    for of_partition in newest:
+        problems += of_partition.problems
 
 
 def topics(
@@ -440,13 +446,6 @@ def sorted_table(rows: Iterable[Row], schema: pa.Schema, *sorted_by: str) -> pa.
     """Return a table of rows, sorted."""
     order = [(name, "ascending") for name in sorted_by]
     return table_of(rows, schema).sort_by(order)
-
-
-def complete_table(table: pa.Table, errors: Sequence[LocatedError]) -> pa.Table:
-    """Return a table; raise the first of the errors for which rows are missing."""
-    if errors:
-        raise errors[0]
-    return table
 
 
 def _arrays(rows: Sequence[Row], names: list[str], schema: pa.Schema) -> list[pa.Array]:

@@ -20,15 +20,16 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from kafkalog.decoding.read_policy import OnCorruption
 from kafkalog.errors import LocatedError
 from kafkalog.export.internal_tables import (
     STATES,
     TIME,
     TRANSACTION_STATE,
+    TRANSACTIONS,
     Row,
-    complete_table,
     table_of,
-    transactions,
+    transaction_rows,
 )
 from kafkalog.export.internal_tables import topics as topic_table
 from kafkalog.export.optional_packages import require
@@ -38,6 +39,7 @@ from kafkalog.log.transaction_history import (
     ended_transactions,
     open_transactions,
 )
+from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.readable_offsets import Replica, longest_replicas
 from kafkalog.query.scan import Source, scan
 from kafkalog.query.sources import find_sources
@@ -87,6 +89,7 @@ STATE: Final = TXNS.names.index("state")
 PRODUCER_IDS: Final = ("previous_producer_id", "next_producer_id", "producer_id")
 DEAD: Final = STATES[6]
 
+Problems = list[ScanProblem]
 Place = tuple[str, int]
 """A topic and the number of a partition."""
 
@@ -203,17 +206,18 @@ def txns(
     >>> table.select(["partition", "producer_id", "first_offset"]).to_pylist()
     [{'partition': 0, 'producer_id': 4, 'first_offset': 107}, ...
     """
-    table, errors = readable_txns(
+    table, _ = readable_txns(
         source,
         topics=topics,
         partitions=partitions,
         states=states,
         max_transaction_timeout_ms=max_transaction_timeout_ms,
         bootstrap_server=bootstrap_server,
+        on_corruption="raise",
         filesystem=filesystem,
         storage_options=storage_options,
     )
-    return complete_table(table, errors)
+    return table
 
 
 def readable_txns(
@@ -224,13 +228,14 @@ def readable_txns(
     states: Sequence[str],
     max_transaction_timeout_ms: int,
     bootstrap_server: str,
+    on_corruption: OnCorruption = "skip",
     filesystem: object = None,
     storage_options: Mapping[str, str] | None = None,
-) -> tuple[pa.Table, list[LocatedError]]:
-    """Return the transactions in logs that can be read, and the errors of the others.
+) -> tuple[pa.Table, Problems]:
+    """Return the transactions, and the damage that is skipped.
 
-    If the state of the coordinators cannot be read, that of old transactions that are
-    open is unknown.
+    If a part of the coordinators' state cannot be read, old transactions that are open
+    and that the rest does not have are unknown.
     """
     for state in states:
         if state not in tuple(TxnState):
@@ -239,11 +244,13 @@ def readable_txns(
     located = locate_all(source, filesystem, storage_options)
     chosen = scan(located, topics=topics, partitions=partitions)
     replicas = longest_replicas(part for part, _ in chosen.sources)
-    errors = list[LocatedError]()
+    problems = Problems()
     try:
-        coordinators = read_coordinators(located)
+        coordinators = read_coordinators(located, on_corruption, problems)
     except LocatedError as error:
-        errors.append(error)
+        if on_corruption == "raise":
+            raise
+        problems.append(ScanProblem.of(error, None, None))
         coordinators = Coordinators({}, {}, is_complete=False)
     inquiry = Inquiry(
         coordinators=coordinators,
@@ -253,18 +260,31 @@ def readable_txns(
 
     def rows() -> Iterator[Row]:
         for place in sorted(replicas):
+            errors = None if on_corruption == "raise" else list[LocatedError]()
             try:
-                for row in _rows_of(place, replicas[place], wanted, inquiry):
+                for row in _rows_of(place, replicas[place], wanted, inquiry, errors):
                     if row[STATE] in wanted:
                         yield row
             except LocatedError as error:
+                if errors is None:
+                    raise
                 errors.append(error)
+            # What one reading of a log found, another one has found before.
+            found = {str(error): error for error in errors or ()}
+            problems.extend(
+                ScanProblem.of(error, None, None) for error in found.values()
+            )
 
-    return table_of(rows(), TXNS), errors
+    return table_of(rows(), TXNS), problems
 
 
-def read_coordinators(source: Source) -> Coordinators:
-    """Return what ``__transaction_state`` has, and whether all partitions are there."""
+def read_coordinators(
+    source: Source, on_corruption: OnCorruption, problems: Problems
+) -> Coordinators:
+    """Return what ``__transaction_state`` has, and whether that is all of it.
+
+    Damage that is skipped is appended to `problems`.
+    """
     found = {
         place.partition
         for place in find_sources(source)
@@ -272,8 +292,10 @@ def read_coordinators(source: Source) -> Coordinators:
     }
     if not found:
         return Coordinators({}, {}, is_complete=False)
-    ids, ongoing = {}, {}
-    for row in transactions(source).to_pylist():
+    ids, ongoing, skipped = {}, {}, Problems()
+    states = scan(source, on_corruption=on_corruption)
+    for values in transaction_rows(states, skipped):
+        row = dict(zip(TRANSACTIONS.names, values, strict=True))
         for name in PRODUCER_IDS:
             if row[name] is not None:
                 ids[row[name]] = row["transactional_id"]
@@ -281,7 +303,9 @@ def read_coordinators(source: Source) -> Coordinators:
             ongoing[row["producer_id"]] = frozenset(
                 (part["topic"], part["partition"]) for part in row["partitions"]
             )
-    return Coordinators(ids, ongoing, is_complete=len(found) == _partitions_of(source))
+    problems += skipped
+    is_complete = not skipped and len(found) == _partitions_of(source)
+    return Coordinators(ids, ongoing, is_complete)
 
 
 def _partitions_of(source: Source) -> int | None:
@@ -295,15 +319,22 @@ def _partitions_of(source: Source) -> int | None:
 
 
 def _rows_of(
-    place: Place, log: Replica, wanted: Collection[str], inquiry: Inquiry
+    place: Place,
+    log: Replica,
+    wanted: Collection[str],
+    inquiry: Inquiry,
+    errors: list[LocatedError] | None,
 ) -> Iterator[Row]:
-    """Yield the rows of one partition; its log is read as far as `wanted` needs it."""
+    """Yield the rows of one partition; its log is read as far as `wanted` needs it.
+
+    With a list for errors, corrupt batches are skipped and their errors appended.
+    """
     if not UNDECIDED.issuperset(wanted):
-        for ended in ended_transactions(log.directory, log.log_start_offset):
+        for ended in ended_transactions(log.directory, log.log_start_offset, errors):
             for entry in ended.tolist():
                 yield _ended_row(place, entry, inquiry.coordinators)
     if not UNDECIDED.isdisjoint(wanted):
-        for entry in open_transactions(log.directory, log.log_end_offset):
+        for entry in open_transactions(log.directory, log.log_end_offset, errors):
             yield _open_row(place, entry, inquiry)
 
 

@@ -18,7 +18,13 @@ import numpy.typing as npt
 
 from kafkalog.codecs.html_text import html_table
 from kafkalog.decoding.batch_decoder import decode
-from kafkalog.decoding.read_policy import STRICT, Bounds, Isolation, ReadPolicy
+from kafkalog.decoding.read_policy import (
+    SKIPPING,
+    STRICT,
+    Bounds,
+    Isolation,
+    ReadPolicy,
+)
 from kafkalog.decoding.record_batch import RecordBatch
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import (
@@ -580,14 +586,25 @@ def entry_steps(
     offset: int,
     end: int = MAX_OFFSET,
     first_bytes: int = FIRST_STEP_BYTES,
+    errors: list[LocatedError] | None = None,
 ) -> Iterator[Step]:
-    """Yield the batches that reach `offset` and begin before `end`."""
-    for _, step in open_entry_steps(path, offset, end, first_bytes):
+    """Yield the batches that reach `offset` and begin before `end`.
+
+    With a list for errors, corrupt batches are skipped and their errors appended; else
+    the first one is raised.
+    """
+    policy = STRICT if errors is None else SKIPPING
+    for _, step in open_entry_steps(path, offset, end, first_bytes, policy, errors):
         yield step
 
 
 def open_entry_steps(
-    path: Location, offset: int, end: int, first_bytes: int, policy: ReadPolicy = STRICT
+    path: Location,
+    offset: int,
+    end: int,
+    first_bytes: int,
+    policy: ReadPolicy = STRICT,
+    errors: list[LocatedError] | None = None,
 ) -> Iterator[tuple[OpenedSource, Step]]:
     """Yield the same batches, each step with the open file that it is from."""
 
@@ -603,9 +620,13 @@ def open_entry_steps(
             if isinstance(step, Step):
                 yield source, step
                 offset = int(step.rows["last_offset"][-1]) + 1
+            elif errors is not None:
+                errors.append(step.error)
         lost = find_lost_tail(path, segment, records)
         if lost is not None and lost.first_offset < end:
-            raise lost.error
+            if errors is None:
+                raise lost.error
+            errors.append(lost.error)
 
 
 def _within(rows: BatchHeaders, max_bytes: int) -> BatchHeaders:
@@ -614,14 +635,19 @@ def _within(rows: BatchHeaders, max_bytes: int) -> BatchHeaders:
     return rows[: max(1, int(np.searchsorted(ends, max_bytes, side="right")))]
 
 
-def producer_states_at(path: Location, end: int) -> npt.NDArray[np.void]:
-    """Return the state of each producer at the log's end, as `Log` does."""
+def producer_states_at(
+    path: Location, end: int, errors: list[LocatedError] | None = None
+) -> npt.NDArray[np.void]:
+    """Return the state of each producer at the log's end, as `Log` does.
+
+    With a list for errors, corrupt batches are skipped as by `entry_steps`.
+    """
     segments = list_segments(path)
     first = segments[0].base_offset if segments else 0
     none = np.empty(0, ENTRY), first
     entries, offset = newest_snapshot(path, end, first) or none
     producers = from_entries(entries)
-    for step in entry_steps(path, offset):
+    for step in entry_steps(path, offset, errors=errors):
         apply(producers, step)
     return as_entries(producers)
 

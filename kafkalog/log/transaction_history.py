@@ -18,6 +18,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.errors import LocatedError
 from kafkalog.log.log import entry_steps, producer_states_at
 from kafkalog.log.log_segments import list_segments
 from kafkalog.log.producers.newest_snapshot import newest_snapshot
@@ -28,12 +29,15 @@ UNKNOWN: Final = NO_DATA
 
 
 def ended_transactions(
-    directory: Location, log_start_offset: int = 0
+    directory: Location,
+    log_start_offset: int = 0,
+    errors: list[LocatedError] | None = None,
 ) -> Iterator[npt.NDArray[np.void]]:
     """Yield the transactions whose marker is at or above the log start, as `ENDED`.
 
     They are in order of their markers. `first_offset` is -1 if it is unknown: no record
-    is left, or earlier ones may have been removed.
+    is left, or earlier ones may have been removed or skipped. With a list for errors,
+    corrupt batches are skipped and their errors appended; else the first one is raised.
     """
     segments = list_segments(directory)
     if not segments:
@@ -42,8 +46,11 @@ def ended_transactions(
     snapshot = newest_snapshot(directory, base, base)
     replay = TransactionReplay() if snapshot is None else replay_with(snapshot[0])
     is_known = snapshot is not None or not base
-    seen = np.empty(0, np.int64)
-    for step in entry_steps(directory, base):
+    seen, skipped = np.empty(0, np.int64), 0
+    for step in entry_steps(directory, base, errors=errors):
+        if errors is not None and len(errors) > skipped:
+            # What was skipped may have been the beginning of any transaction.
+            is_known, seen, skipped = False, seen[:0], len(errors)
         ended = replay.feed(step)
         if not is_known:
             producers, places = np.unique(ended["producer_id"], return_index=True)
@@ -54,11 +61,14 @@ def ended_transactions(
             yield ended[np.argsort(ended["last_offset"])]
 
 
-def open_transactions(directory: Location, log_end_offset: int) -> npt.NDArray[np.void]:
+def open_transactions(
+    directory: Location, log_end_offset: int, errors: list[LocatedError] | None = None
+) -> npt.NDArray[np.void]:
     """Return the states of the producers that have a transaction open at the log end.
 
-    They are entries of a producer snapshot, by first offset of the transaction.
+    They are entries of a producer snapshot, by first offset of the transaction. With a
+    list for errors, corrupt batches are skipped and their errors appended.
     """
-    states = producer_states_at(directory, log_end_offset)
+    states = producer_states_at(directory, log_end_offset, errors)
     states = states[states["current_txn_first_offset"] >= 0]
     return states[np.argsort(states["current_txn_first_offset"])]

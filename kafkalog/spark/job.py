@@ -96,7 +96,17 @@ class JobCommand(click.Command):
     def invoke(self, ctx: click.Context) -> object:
         """Run the job and report its errors."""
         with exits.reported(ctx):
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except click.UsageError as error:
+                exits.raise_shown(error)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; report wrong ones without control characters."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            exits.raise_shown(error)
 
 
 def source_flags(function: Callable[..., None]) -> Callable[..., None]:

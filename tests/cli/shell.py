@@ -34,7 +34,7 @@ def run(*arguments, **settings):
     )
 
 
-def on_terminal(*arguments, width=100, **settings):
+def on_terminal(*arguments, width=100, fails=False, **settings):
     """Run the command line on a terminal; return what the terminal received."""
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, width))
@@ -61,7 +61,7 @@ def on_terminal(*arguments, width=100, **settings):
             break
         sent += chunk
     os.close(ours)
-    assert process.wait() == 0
+    assert bool(process.wait()) == fails
     return sent.decode()
 
 

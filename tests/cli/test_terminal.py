@@ -43,6 +43,27 @@ def test_a_terminal_gets_a_table_of_its_width():
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [
+        ("head", ORDERS, "--columns", EVIL),
+        ("cat", ORDERS, "--topic", EVIL),
+        ("head", ORDERS, "--start-timestamp", EVIL),
+        ("head", ORDERS, "-n", EVIL),
+        ("head", ORDERS, "--format", EVIL),
+        ("stats", ORDERS, "--by", EVIL),
+        ("whatif", ORDERS, f"{EVIL}=1"),
+        ("ls", EVIL),
+        (EVIL,),
+    ],
+    ids=lambda arguments: arguments[0] if arguments[0] != EVIL else "command",
+)
+def test_errors_about_arguments_have_no_control_characters(arguments):
+    sent = on_terminal(*arguments, fails=True)
+    assert "owned" in sent
+    assert not CONTROL_CHARACTERS.search(sent.replace("\r\n", ""))
+
+
+@pytest.mark.parametrize(
     ("arguments", "variables", "coloured"),
     [
         ((), {}, True),

@@ -481,3 +481,24 @@ def test_the_offsets_of_a_corrupt_log_are_unknown_at_a_past_time(tmp_path):
     [row] = map(json.loads, ran.stdout.splitlines())
     assert row["offset"] is not None
     assert row["lag"] is None
+
+
+def test_the_lag_of_an_offset_that_no_log_can_have_is_null(tmp_path):
+    def text(value):
+        return struct.pack(">h", len(value)) + value
+
+    with kafkalog.open(tmp_path / "t-0", "a") as log:
+        log.append_records({"value": [b"v"]})
+    with kafkalog.open(tmp_path / "__consumer_offsets-0", "a") as log:
+        builder = kafkalog.RecordBatchBuilder()
+        for group, offset in ((b"far", -(2**63)), (b"near", 0)):
+            key = struct.pack(">h", 1) + text(group) + text(b"t") + struct.pack(">i", 0)
+            value = struct.pack(">hqi", 3, offset, -1) + text(b"") + bytes(8)
+            builder.append(key, value, timestamp=1)
+        log.append(builder.build())
+    table = kafkalog.lag(tmp_path).select(["group", "offset", "lag"])
+    assert table.to_pylist() == [
+        {"group": "far", "offset": -(2**63), "lag": None},
+        {"group": "near", "offset": 0, "lag": 1},
+    ]
+    assert call("lag", tmp_path).exit_code == 0

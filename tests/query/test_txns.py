@@ -333,28 +333,69 @@ def is_damaged(row):
     return (row["topic"], row["partition"]) == ("ledger", 1)
 
 
-def test_a_corrupt_log_does_not_hide_the_transactions_of_others(tmp_path):
+def test_a_corrupt_batch_does_not_hide_the_other_transactions(tmp_path):
     logs = shutil.copytree(CLEAN, tmp_path / "logs")
     damaged = logs / "ledger-1" / "00000000000000000000.log"
     flip_in(damaged, 100)
     ran = call("txns", logs)
     assert ran.exit_code == 1
-    assert str(damaged) in ran.stderr
-    kept = [row for row in objects(call("txns", CLEAN).stdout) if not is_damaged(row)]
-    assert objects(ran.stdout) == kept
+    assert ran.stderr.count(f"{damaged} at byte 0") == 1
+    whole, rows = objects(call("txns", CLEAN).stdout), objects(ran.stdout)
+    others = [row for row in whole if not is_damaged(row)]
+    assert [row for row in rows if not is_damaged(row)] == others
+    # The batch is the first of a transaction, whose first offset is unknown then.
+    of_log = [row for row in whole if is_damaged(row)]
+    found = [row for row in rows if is_damaged(row)]
+    assert [row | {"first_offset": 0} for row in found] == [
+        row | {"first_offset": 0} for row in of_log
+    ]
+    for row, expected in zip(found, of_log, strict=True):
+        assert row["first_offset"] in (None, expected["first_offset"])
+    assert found[-1] == of_log[-1]
     with pytest.raises(kafkalog.CorruptRecordError, match="CRC mismatch"):
         kafkalog.txns(logs)
 
 
 def test_with_corrupt_coordinators_open_transactions_are_unknown(tmp_path):
     logs = shutil.copytree(CLEAN, tmp_path / "logs")
-    flip_in(logs / "__transaction_state-0" / "00000000000000000000.log", 100)
+    path = logs / "__transaction_state-0" / "00000000000000000000.log"
+    places = kafkalog.scan(path, columns=["position"]).to_arrow()["position"].unique()
+    for position in places.to_pylist():
+        flip_in(path, position + 70)
     options = ("--topic", "ledger", "--max-transaction-timeout", "0")
     ran = call("txns", logs, *options, "--state", "unknown")
     assert ran.exit_code == 1
     assert "__transaction_state-0" in ran.stderr
     assert ran.stdout
     assert not call("txns", logs, *options, "--state", "hanging").stdout
+
+
+def test_a_corrupt_batch_of_the_coordinators_does_not_hide_the_others(tmp_path):
+    logs = shutil.copytree(CLEAN, tmp_path / "logs")
+    path = logs / "__transaction_state-0" / "00000000000000000000.log"
+    flip_in(path, 100)
+    ran = call("txns", logs, "--topic", "ledger", "--state", "open")
+    assert ran.exit_code == 1
+    assert f"{path} at byte 0" in ran.stderr
+    known = call("txns", CLEAN, "--topic", "ledger", "--state", "open")
+    assert ran.stdout == known.stdout
+
+
+def test_a_coordinators_record_may_have_any_time(tmp_path):
+    def text(value):
+        return struct.pack(">h", len(value)) + value
+
+    with kafkalog.open(tmp_path / "__transaction_state-0", "a") as log:
+        builder = kafkalog.RecordBatchBuilder()
+        state = struct.pack(">hqhib", 0, 77, 0, 60_000, 1)
+        state += struct.pack(">i", 1) + text(b"t") + struct.pack(">ii", 1, 0)
+        state += struct.pack(">qq", 2**62, -(2**62))
+        builder.append(struct.pack(">h", 0) + text(b"id"), state, timestamp=1)
+        log.append(builder.build())
+    assert kafkalog.txns(tmp_path).num_rows == 0
+    assert call("txns", tmp_path, "--format", "table").exit_code == 0
+    times = kafkalog.transactions(tmp_path)["last_update_timestamp"]
+    assert times.cast("int64").to_pylist() == [2**62]
 
 
 def test_the_command_prints_the_table_in_any_format(tmp_path):

@@ -89,12 +89,12 @@ def command(
     PATH, or may not be. The first offset is null if retention or compaction removed the
     records. The states are those of the files: a broker that runs may be ahead.
 
-    The exit code is 1 if a log is corrupt. Transactions before the damage, and those of
-    the other partitions, are printed.
+    The exit code is 1 if a batch or a record is corrupt. It is skipped, and reported
+    with its file and byte: a transaction whose marker was in it is printed as open.
     """
     from kafkalog.export.transaction_report import readable_txns
 
-    table, errors = readable_txns(
+    table, problems = readable_txns(
         list(paths),
         topics=topics or None,
         partitions=partitions or None,
@@ -108,4 +108,4 @@ def command(
     if form == "table":
         for line in table["command"].drop_null().to_pylist():
             command_output.emit(f"{terminal.escape(line)}\n")
-    exits.report_damage(errors)
+    exits.report_problems(problems)
