@@ -10,8 +10,8 @@ Source: ``LogManager.isStrayReplica``, ``LogManager.recoverAbandonedFutureLogs``
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Self
 
 from kafkalog.errors import NotALogDirectoryError
@@ -36,6 +36,8 @@ class ClusterImage:
     partitions : mapping of (str, int) to Replicas
         For each partition the ids of its brokers, and the ids of the log directories
         on these brokers. There may be no ids of directories.
+    topic_ids : mapping of str to str, optional
+        The ids of topics by name.
 
     Examples
     --------
@@ -46,6 +48,7 @@ class ClusterImage:
     """
 
     partitions: Mapping[TopicPartition, Replicas]
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, path: AnyPath) -> Self:
@@ -78,7 +81,29 @@ class ClusterImage:
             directory /= METADATA_PARTITION
         if not directory.is_dir() or directory.absolute().name != METADATA_PARTITION:
             raise NotALogDirectoryError(f"no {METADATA_PARTITION}: {directory}")
-        return cls(read_cluster_settings(directory).partitions)
+        settings = read_cluster_settings(directory)
+        return cls(settings.partitions, settings.topic_ids)
+
+    def assigned_to(self, node_id: int) -> list[tuple[str, int, str | None]]:
+        """Return the partitions that have a replica on a broker.
+
+        Parameters
+        ----------
+        node_id : int
+            The id of the broker.
+
+        Returns
+        -------
+        list of (str, int, str or None)
+            Topic, number, and the id of the log directory if it is recorded. Topics
+            whose name is unknown are left out.
+        """
+        names = {topic_id: name for name, topic_id in self.topic_ids.items()}
+        return sorted(
+            (names[topic_id], number, dict(_by_broker(replicas)).get(node_id))
+            for (topic_id, number), replicas in self.partitions.items()
+            if node_id in replicas.brokers and topic_id in names
+        )
 
     def is_assigned(self, topic_id: str | None, partition: int, node_id: int) -> bool:
         """Return whether a partition of a topic has a replica on a broker.
@@ -138,5 +163,9 @@ class ClusterImage:
         replicas = self.partitions.get((log.topic_id or "", log.partition))
         if replicas is None:
             return None
-        pairs = zip(replicas.brokers, replicas.directories, strict=False)
-        return dict(pairs).get(node_id)
+        return dict(_by_broker(replicas)).get(node_id)
+
+
+def _by_broker(replicas: Replicas) -> Iterator[tuple[int, str]]:
+    """Yield the brokers with the ids of their directories, if these are recorded."""
+    return zip(replicas.brokers, replicas.directories, strict=False)

@@ -67,7 +67,7 @@ def check_identities(
             )
         if (directory_id := identity.directory_id) is None:
             continue
-        if _is_reserved(directory_id):
+        if is_reserved(directory_id):
             raise LogStateError(f"reserved directory.id {directory_id}: {path}")
         other = seen.setdefault(directory_id, path)
         if other is not path:
@@ -105,7 +105,7 @@ def new_directory_id() -> str:
     """
     while True:
         directory_id = uuid_to_text(uuid4().bytes)
-        if not directory_id.startswith("-") and not _is_reserved(directory_id):
+        if not directory_id.startswith("-") and not is_reserved(directory_id):
             return directory_id
 
 
@@ -162,5 +162,6 @@ class Owner:
         )
 
 
-def _is_reserved(directory_id: str) -> bool:
+def is_reserved(directory_id: str) -> bool:
+    """Return whether a directory id stands for a lost or an unknown directory."""
     return int.from_bytes(uuid_from_text(directory_id)) < RESERVED_IDS

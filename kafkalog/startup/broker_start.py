@@ -15,12 +15,11 @@ Source: ``KafkaRaftServer.scala``, ``LogManager.scala``,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.errors import ConfigError, KafkaLogError
@@ -29,18 +28,29 @@ from kafkalog.log.recovery.log_loading import check_log
 from kafkalog.log.topic_settings import PartitionSettings, TopicSettings
 from kafkalog.manager.cluster_image import ClusterImage
 from kafkalog.manager.identity import Owner
-from kafkalog.startup.early_expiry import find_early, retention_settings
 from kafkalog.startup.found_directories import (
     FoundDirectory,
     check_owner,
     find_directories,
 )
+from kafkalog.startup.loaded_log import LoadedLog, expire_early, place_future
 from kafkalog.startup.log_rehearsal import (
     CheckpointedOffsets,
     LogRehearsal,
     LogStartError,
     describe_error,
     rehearse,
+)
+from kafkalog.startup.missing_logs import (
+    describe_lost,
+    is_lost,
+    is_rejected,
+    place_missing,
+)
+from kafkalog.startup.start_checks import (
+    find_oversize,
+    find_stops,
+    find_unwritable,
 )
 from kafkalog.startup.start_report import (
     DirectoryStart,
@@ -56,8 +66,13 @@ from kafkalog.storage.file_names import (
     parse_file_name,
 )
 from kafkalog.storage.location import AnyPath, local_path
-from kafkalog.verification.recovery_effects import contents_from
+from kafkalog.verification.name_checks import describe_misnamed
 
+CONTROLLER: Final = "controller"
+EMPTY_CLUSTER: Final = (
+    f"no {METADATA_PARTITION}: unless other controllers have it, the broker begins an "
+    "empty cluster, and each partition becomes a stray"
+)
 NO_CLUSTER: Final = (
     "strays are unknown without the cluster's metadata: no readable "
     f"{METADATA_PARTITION} was found, and none was passed"
@@ -71,6 +86,7 @@ def preflight(
     cluster_id: str | None = None,
     node_id: int | None = None,
     broker: BrokerConfig | None = None,
+    roles: Collection[str] = (),
     read_rate: float | None = None,
     check_cleaner: bool = True,
     threads: int = 1,
@@ -94,6 +110,9 @@ def preflight(
         The id of the broker; by default that in ``meta.properties``.
     broker : BrokerConfig, optional
         The settings of ``server.properties``; by default Kafka's defaults.
+    roles : collection of str
+        The ``process.roles`` of the broker, if they are known. A controller without its
+        metadata log begins an empty cluster.
     read_rate : float, optional
         The bytes a second that the broker will read. By default the rate of this call.
     check_cleaner : bool
@@ -138,36 +157,11 @@ def preflight(
             directories,
             Owner(cluster, cluster_id, node_id),
             broker,
+            roles=roles,
             check_cleaner=check_cleaner,
         )
         start.load(stack, threads)
     return start.report(read_rate)
-
-
-@dataclass(slots=True)
-class _LoadedLog:
-    """The facts of a log that was loaded, or the error that prevents it.
-
-    `read_seconds` is the time that loading took. `accepted` states that the cluster has
-    recorded the log in its directory.
-    """
-
-    found: FoundDirectory
-    name: PartitionDir
-    start: PartitionStart
-    topic_id: str | None = None
-    read_seconds: float = 0.0
-    accepted: bool = False
-    removed: list[Path] = field(default_factory=list)
-
-    @property
-    def key(self) -> tuple[str, int]:
-        """Topic and partition."""
-        return self.name.topic, self.name.partition
-
-    def note(self, *notes: str, **changes: Any) -> None:
-        """Add notes to the partition, and change attributes."""
-        self.start = replace(self.start, notes=(*self.start.notes, *notes), **changes)
 
 
 class _BrokerStart:
@@ -179,19 +173,21 @@ class _BrokerStart:
         owner: Owner,
         broker: BrokerConfig | None,
         *,
+        roles: Collection[str],
         check_cleaner: bool,
     ) -> None:
         self._directories = directories
         self._owner = owner
         self._passed_broker = broker
         self._broker = BrokerConfig() if broker is None else broker
+        self._roles = roles
         self._check_cleaner = check_cleaner
         self._is_cluster_passed = owner.cluster is not None
         places = [each.path for each in directories]
         if owner.cluster is not None and not isinstance(owner.cluster, ClusterImage):
             places.append(_log_directory_of(local_path(owner.cluster)))
         self._settings = TopicSettings(places, None, None, broker)
-        self._logs: list[_LoadedLog] = []
+        self._logs: list[LoadedLog] = []
         self._stops: list[str] = []
 
     def load(self, stack: ExitStack, threads: int) -> None:
@@ -199,6 +195,8 @@ class _BrokerStart:
         self._stops += check_owner(self._directories, self._owner)
         for found in self._directories:
             self._stops += found.stops
+            self._stops += find_stops(found.path)
+            found.failures += find_unwritable(found.path)
         self._load_metadata(stack)
         self._read_cluster()
         listed = [
@@ -211,6 +209,8 @@ class _BrokerStart:
             self._logs += pool.map(lambda each: self._load_log(*each), listed)
         self._find_duplicates()
         self._place_futures()
+        self._find_unserved()
+        self._place_missing()
         self._take_offline()
 
     # The cluster
@@ -218,7 +218,7 @@ class _BrokerStart:
     def _load_metadata(self, stack: ExitStack) -> None:
         """Load the metadata log, which a controller recovers at every start."""
         metadata_logs = [
-            (_LoadedLog(found, name, _unread(name, path)), path)
+            (LoadedLog(found, name, _unread(name, path)), path)
             for found in self._directories
             for name, path in found.partitions
             if name.topic == METADATA_TOPIC
@@ -241,7 +241,7 @@ class _BrokerStart:
                     rehearsal.disk.copy_content(file)
             self._use_metadata(loaded.found, rehearsal.copy)
 
-    def _use_snapshot(self, loaded: _LoadedLog) -> None:
+    def _use_snapshot(self, loaded: LoadedLog) -> None:
         """Move the end of a metadata log to its newest snapshot, if that is later.
 
         Source: ``KafkaRaftLog.truncateToLatestSnapshot``.
@@ -280,6 +280,9 @@ class _BrokerStart:
             if self._owner.node_id is None:
                 self._owner.node_id = identity.node_id
         cluster = self._owner.cluster
+        if cluster is None and CONTROLLER in self._roles:
+            cluster = self._owner.cluster = ClusterImage({})
+            self._note_all(EMPTY_CLUSTER)
         if cluster is None or self._owner.node_id is None:
             self._owner.cluster = None
             self._note_all(NO_CLUSTER)
@@ -300,8 +303,13 @@ class _BrokerStart:
 
     def _load_log(
         self, found: FoundDirectory, name: PartitionDir, path: Path
-    ) -> _LoadedLog:
-        loaded = _LoadedLog(found, name, _unread(name, path))
+    ) -> LoadedLog:
+        loaded = LoadedLog(found, name, _unread(name, path))
+        stops = list(find_oversize(path))
+        if stops:
+            loaded.note(f"cannot be loaded: {stops[0]}")
+            self._stops += stops
+            return loaded
         try:
             topic_id = check_log(path)
         except (KafkaLogError, OSError) as error:
@@ -322,7 +330,7 @@ class _BrokerStart:
                     StartState.RECOVER,
                 )
                 if is_current:
-                    _expire_early(loaded, rehearsal, settings)
+                    expire_early(loaded, rehearsal, settings)
                 if is_current and self._is_compacted(settings):
                     self._try_cleaning(loaded, rehearsal, offsets.cleaned_to)
         except LogStartError as error:
@@ -330,7 +338,7 @@ class _BrokerStart:
         return loaded
 
     def _try_cleaning(
-        self, loaded: _LoadedLog, rehearsal: LogRehearsal, cleaned_to: int | None
+        self, loaded: LoadedLog, rehearsal: LogRehearsal, cleaned_to: int | None
     ) -> None:
         error, keyless = rehearsal.try_cleaning(cleaned_to, self._broker)
         loaded.note(cleaner_error=error)
@@ -344,7 +352,7 @@ class _BrokerStart:
             and settings.config.compact
         )
 
-    def _fail(self, loaded: _LoadedLog, error: LogStartError) -> None:
+    def _fail(self, loaded: LoadedLog, error: LogStartError) -> None:
         """Note the error of a log, which takes its directory or the broker down."""
         path = loaded.start.directory
         loaded.note(f"cannot be loaded: {error}", state=StartState.OFFLINE)
@@ -354,7 +362,7 @@ class _BrokerStart:
             self._stops.append(f"{path} cannot be loaded: {error}")
 
     def _describe(
-        self, loaded: _LoadedLog, rehearsal: LogRehearsal, config: LogConfig
+        self, loaded: LoadedLog, rehearsal: LogRehearsal, config: LogConfig
     ) -> None:
         """Set what loading reads, cuts and writes."""
         losses, read = rehearsal.count_losses(), rehearsal.read
@@ -384,7 +392,7 @@ class _BrokerStart:
             bytes_needed=rehearsal.bytes_added + indexes,
         )
 
-    def _find_owner(self, loaded: _LoadedLog, rehearsal: LogRehearsal) -> None:
+    def _find_owner(self, loaded: LoadedLog, rehearsal: LogRehearsal) -> None:
         """Set the state of a log that is a stray, or the target of a move."""
         log, name = rehearsal.log, loaded.name
         is_stray = self._owner.strays_or(None)
@@ -396,7 +404,7 @@ class _BrokerStart:
             loaded.accepted = self._owner.is_accepted_in(log, loaded.found.identity)
             loaded.note(state=StartState.FUTURE)
 
-    def _why_stray(self, loaded: _LoadedLog) -> str:
+    def _why_stray(self, loaded: LoadedLog) -> str:
         name, topic_id, node_id = loaded.name, loaded.topic_id, self._owner.node_id
         renamed = f"renamed to {name.topic}-{name.partition}.<32 hex>-stray"
         if topic_id is None:
@@ -411,8 +419,8 @@ class _BrokerStart:
 
     # All logs
 
-    def _by_key(self, *states: StartState) -> dict[tuple[str, int], list[_LoadedLog]]:
-        found: dict[tuple[str, int], list[_LoadedLog]] = {}
+    def _by_key(self, *states: StartState) -> dict[tuple[str, int], list[LoadedLog]]:
+        found: dict[tuple[str, int], list[LoadedLog]] = {}
         for loaded in self._logs:
             if loaded.start.state in states:
                 found.setdefault(loaded.key, []).append(loaded)
@@ -440,7 +448,102 @@ class _BrokerStart:
         for key, futures in self._by_key(StartState.FUTURE).items():
             logs = [log for log in current.get(key, []) if log.topic_id is not None]
             for future in futures:
-                _place_future(future, logs, has_failed=has_failed)
+                place_future(future, logs, has_failed=has_failed)
+
+    def _find_unserved(self) -> None:
+        """Note the current logs that are loaded, and are not served.
+
+        One is under the name of another topic than that of its id. Another one is in a
+        directory with another id than the cluster has recorded, which is none of the
+        broker's.
+        """
+        image, ids = self._owner.cluster, self._directory_ids()
+        if not isinstance(image, ClusterImage):
+            return
+        expected = {
+            (topic, number): directory_id
+            for topic, number, directory_id in self._assigned(image)
+        }
+        topic_ids = image.topic_ids
+        for logs in self._by_key(StartState.CLEAN, StartState.RECOVER).values():
+            for log in logs:
+                if log.name.topic == METADATA_TOPIC or not topic_ids:
+                    continue
+                recorded = expected.get(log.key)
+                if topic_ids.get(log.name.topic) != log.topic_id:
+                    log.unserve(describe_misnamed(topic_ids, log.name, log.topic_id))
+                elif recorded is not None and is_lost(recorded, ids):
+                    actual = log.found.identity
+                    found = None if actual is None else actual.directory_id
+                    log.unserve(describe_lost(recorded, found))
+                    self._note_lost(log.found, recorded, found)
+
+        if any(is_rejected(log, topic_ids) for log in self._logs):
+            self._reject_all()
+
+    def _reject_all(self) -> None:
+        """Note that no partition is served, as one log has the id of another topic.
+
+        The broker ends the update of its partitions at the first such log.
+        """
+        for log in self._logs:
+            is_current = log.start.state in (StartState.CLEAN, StartState.RECOVER)
+            is_served = log.start.unserved is None and log.name.topic != METADATA_TOPIC
+            if is_current and is_served:
+                log.unserve("the log of another partition has a wrong topic id")
+
+    def _note_lost(
+        self, found: FoundDirectory, recorded: str, directory_id: str | None
+    ) -> None:
+        """Note once that a directory has another id than the recorded one."""
+        note = (
+            f"directory.id {directory_id}, but the cluster's metadata has {recorded} "
+            "for its partitions, which have no leader: write that id into "
+            f"{META_PROPERTIES}"
+        )
+        if note not in found.notes:
+            found.notes.append(note)
+
+    def _directory_ids(self) -> dict[str, FoundDirectory]:
+        """Return the log directories by the ids that they have."""
+        return {
+            found.identity.directory_id: found
+            for found in self._directories
+            if found.identity is not None and found.identity.directory_id is not None
+        }
+
+    def _assigned(self, image: ClusterImage) -> list[tuple[str, int, str | None]]:
+        node_id = self._owner.node_id
+        return [] if node_id is None else image.assigned_to(node_id)
+
+    def _place_missing(self) -> None:
+        """Add the partitions of the broker that have no directory.
+
+        The broker creates an empty log, unless a directory fails that may have it.
+        """
+        image, ids = self._owner.cluster, self._directory_ids()
+        if not isinstance(image, ClusterImage):
+            return
+        here = {
+            loaded.key
+            for loaded in self._logs
+            if loaded.name.state in (None, "future")
+            and loaded.start.state != StartState.DELETED
+        }
+        for topic, number, recorded in self._assigned(image):
+            if (topic, number) in here:
+                continue
+            found = ids.get(recorded or "", self._directories[0])
+            name = PartitionDir(topic, number)
+            loaded = LoadedLog(found, name, _unread(name, found.path / name.name))
+            self._logs.append(loaded)
+            if recorded is not None and is_lost(recorded, ids):
+                actual = found.identity
+                directory_id = None if actual is None else actual.directory_id
+                loaded.note(state=StartState.MISSING)
+                loaded.unserve(describe_lost(recorded, directory_id))
+            else:
+                place_missing(loaded)
 
     def _take_offline(self) -> None:
         """Set the state of all logs in directories that fail."""
@@ -532,26 +635,6 @@ def _unread(name: PartitionDir, path: Path) -> PartitionStart:
     )
 
 
-def _expire_early(
-    loaded: _LoadedLog, rehearsal: LogRehearsal, settings: PartitionSettings
-) -> None:
-    """Add the segments that retention deletes at once for a damaged time index."""
-    config = retention_settings(settings)
-    early = find_early(rehearsal.log, config)
-    if not early:
-        return
-    start, base = loaded.start, early[0].base_offset
-    cut_from = base if start.cut_from_offset is None else start.cut_from_offset
-    loaded.note(
-        *(each.note(config.retention_ms) for each in early),
-        cut_from_offset=min(base, cut_from),
-        bytes_cut=start.bytes_cut + sum(each.size for each in early),
-        records_lost=start.records_lost
-        + sum(rehearsal.count_records(each.base_offset) for each in early),
-        segments_dropped=start.segments_dropped + len(early),
-    )
-
-
 def _kind_of(path: Path) -> FreeableKind:
     if path.name.endswith("-delete"):
         return FreeableKind.DELETED_PARTITION
@@ -564,55 +647,3 @@ def _total_free(directories: Sequence[FoundDirectory]) -> int:
     """Return the bytes that are available on the file systems of directories."""
     free = {found.path.stat().st_dev: found.bytes_free for found in directories}
     return sum(free.values())
-
-
-def _place_future(
-    future: _LoadedLog, logs: list[_LoadedLog], *, has_failed: bool
-) -> None:
-    """Note what becomes of the target of a move; `logs` are the current ones.
-
-    If a directory `has_failed`, it may have the current log, and none is created.
-    """
-    here = [log for log in logs if log.found is future.found]
-    if future.accepted and here:
-        taken = here[0].start.directory
-        future.note(f"cannot be promoted: {taken} exists in its directory")
-        future.found.failures.append(
-            f"{future.start.directory} cannot be renamed: {taken} exists"
-        )
-    elif future.accepted:
-        future.note("promoted: becomes the current log of the partition")
-        for log in logs:
-            log.note(
-                f"replaced by {future.start.directory}, and removed after "
-                "file.delete.delay.ms",
-                state=StartState.DELETED,
-            )
-    elif logs:
-        ends = logs[0].start.log_end_offset, future.start.log_end_offset
-        behind = max(0, (ends[0] or 0) - (ends[1] or 0))
-        future.note(f"kept: the move goes on, {behind} offsets behind")
-    elif has_failed:
-        future.note("kept: there is no current log to copy from")
-    else:
-        _empty_future(future)
-
-
-def _empty_future(future: _LoadedLog) -> None:
-    """Note that a broker truncates the target of a move to a new, empty log."""
-    path, name = Path(future.start.directory), future.name
-    contents = [
-        contents_from(file, int(file.stem))
-        for file in sorted(path.glob("*.log"))
-        if parse_file_name(file.name) is not None
-    ]
-    records = sum(each.records for each in contents)
-    start = future.start.log_start_offset
-    future.note(
-        f"emptied: there is no current log. The broker creates an empty one, and "
-        f"truncates this one to its end; rename it to {name.topic}-{name.partition} to "
-        "keep the records",
-        records_lost=records,
-        cut_from_offset=start if records else future.start.cut_from_offset,
-        bytes_cut=sum(file.stat().st_size for file in path.glob("*.log")),
-    )

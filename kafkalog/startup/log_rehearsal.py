@@ -38,6 +38,9 @@ from kafkalog.storage.file_names import (
 from kafkalog.verification.recovery_effects import contents_from, framed_end
 from kafkalog.verification.swap_effects import SwapLoss, find_losses, read_swaps
 
+FATAL: Final = ("NullPointerException", "IllegalArgumentException")
+"""Exceptions for a small file that end the broker, not only its directory."""
+
 READ_BY_PATH: Final = (PARTITION_METADATA, LEADER_EPOCHS)
 
 Prepare = Callable[[Path, RehearsalDisk], None]
@@ -315,7 +318,9 @@ class LogStartError(Exception):
     def of(cls, error: Exception, copy: Path, directory: Path) -> LogStartError:
         """Return the error for one about the files of a copy of the directory."""
         message = describe_error(error).replace(str(copy), str(directory))
-        return cls(message, is_disk=isinstance(error, DISK_FAILURES))
+        is_fatal = getattr(error, "kafka_name", None) in FATAL
+        is_disk = isinstance(error, DISK_FAILURES) and not is_fatal
+        return cls(message, is_disk=is_disk)
 
 
 def describe_error(error: Exception) -> str:

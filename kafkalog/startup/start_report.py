@@ -37,6 +37,7 @@ class StartState(StrEnum):
     FUTURE = "future"
     DELETED = "deleted"
     OFFLINE = "offline"
+    MISSING = "missing"
 
 
 class FreeableKind(StrEnum):
@@ -82,7 +83,9 @@ class PartitionStart:
     state : StartState
         ``clean`` if no segment is read through, ``recover`` if some are, ``stray`` if
         the log is one or becomes one, ``future`` for the target of a move, ``deleted``
-        if the directory is removed, ``offline`` if the log is not available.
+        if the directory is removed, ``offline`` if the log is not available,
+        ``missing`` if the cluster assigns the partition to the broker, and there is no
+        directory: the broker creates an empty log.
     segments_to_read : int
         Number of segments that are read through.
     bytes_to_read : int
@@ -110,6 +113,9 @@ class PartitionStart:
         their full size.
     cleaner_error : str or None
         The reason for which the cleaner would stop compacting the log.
+    unserved : str or None
+        The reason for which the partition has no leader, or is served without the
+        records that it had.
     notes : tuple of str
         What else happens, and why.
     """
@@ -131,6 +137,7 @@ class PartitionStart:
     bytes_to_write: int = 0
     bytes_needed: int = 0
     cleaner_error: str | None = None
+    unserved: str | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -141,6 +148,7 @@ class PartitionStart:
             and not self.records_lost
             and not self.bytes_trailing
             and self.cleaner_error is None
+            and self.unserved is None
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -321,7 +329,7 @@ class StartReport:
         """
         from kafkalog.export.report_table import report_table
 
-        texts = ("topic", "directory", "state", "cleaner_error")
+        texts = ("topic", "directory", "state", "cleaner_error", "unserved")
         types = {
             **dict.fromkeys(texts, "string"),
             "partition": "int32",

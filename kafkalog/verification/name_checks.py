@@ -15,7 +15,7 @@ Source: ``LocalLog.parseTopicPartitionName``, ``LogManager.loadLogs``, ``LogLoad
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -23,7 +23,7 @@ from typing import Final
 from kafkalog.codecs.decimal_text import int_from_text
 from kafkalog.errors import KafkaLogError, StrayFileError
 from kafkalog.formats.partition_files import PartitionMetadata
-from kafkalog.log.cluster_metadata import read_cluster_settings
+from kafkalog.log.cluster_metadata import ClusterSettings, read_cluster_settings
 from kafkalog.log.recovery.leftover_files import offset_of
 from kafkalog.manager.found_logs import REMOTE_INDEXES
 from kafkalog.storage.byte_source import read_regular
@@ -33,7 +33,7 @@ from kafkalog.storage.file_names import (
     parse_file_name,
 )
 from kafkalog.storage.log_directory import LINKED, linked_partitions
-from kafkalog.verification.verification_report import Cause, Findings
+from kafkalog.verification.verification_report import Cause, Findings, Recovery
 
 NUMBERED: Final = (
     ".log",
@@ -109,23 +109,42 @@ def check_file_names(
             yield name, "file name does not begin with an offset and an epoch"
 
 
-def topic_ids(metadata: Path) -> dict[str, str] | None:
-    """Return the topic ids in the cluster's metadata; None if that is damaged."""
+def cluster_topics(metadata: Path) -> ClusterSettings | None:
+    """Return the topics in the cluster's metadata; None if that is damaged."""
     try:
-        return read_cluster_settings(metadata).topic_ids
+        return read_cluster_settings(metadata)
     except (KafkaLogError, OSError):
         return None
+
+
+def describe_misnamed(
+    topic_ids: Mapping[str, str], name: PartitionDir, topic_id: str | None
+) -> str:
+    """Return how the name of a log differs from the topic of its id."""
+    names = {topic_id: topic for topic, topic_id in topic_ids.items()}
+    owner = names.get(topic_id or "")
+    expected = topic_ids.get(name.topic)
+    of_name = (
+        f"expected {expected} of {name.topic}"
+        if expected is not None
+        else f"and the cluster has no topic {name.topic}"
+    )
+    return f"topic id {topic_id} of {owner}, {of_name}"
 
 
 def check_topic_id(
     directory: Path,
     name: PartitionDir,
-    ids: dict[str, str],
+    cluster: ClusterSettings,
+    node_id: int | None,
     findings: Findings,
     *,
     has_records: bool,
 ) -> None:
     """Compare a partition's ``partition.metadata`` with the cluster's metadata.
+
+    A log of another topic that has a replica on the broker is loaded, under the wrong
+    name; `node_id` is the broker's, None if it is unknown.
 
     It is written before the first records: in a partition without any it may be
     missing.
@@ -138,12 +157,22 @@ def check_topic_id(
         topic_id = None
     except KafkaLogError:  # is reported separately
         return
-    expected = ids.get(name.topic)
+    expected = cluster.topic_ids.get(name.topic)
     if expected is not None and topic_id == expected:
         return
     if topic_id is None and not has_records:
         return
     aside = "a broker renames the directory to -stray"
+    replicas = cluster.partitions.get((topic_id or "", name.partition))
+    if replicas is not None and node_id in (None, *replicas.brokers):
+        misnamed = describe_misnamed(cluster.topic_ids, name, topic_id)
+        findings.add(
+            Cause.TOPIC_ID,
+            f"{misnamed}; a broker loads the log, and does not serve it: give the "
+            "directory the name of its topic, or move it away",
+            recovery=Recovery.UNSERVED,
+        )
+        return
     if expected is None:
         message = f"the cluster's metadata has no topic {name.topic}; {aside}"
         findings.warn(Cause.TOPIC_ID, message)

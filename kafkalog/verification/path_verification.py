@@ -27,8 +27,9 @@ from typing import Final
 from kafkalog.errors import KafkaLogError, NotALogDirectoryError
 from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.indexes.index_table import base_offset_of
-from kafkalog.log.cluster_metadata import METADATA_PARTITION
+from kafkalog.log.cluster_metadata import METADATA_PARTITION, ClusterSettings
 from kafkalog.manager.found_logs import REMOTE_INDEXES
+from kafkalog.manager.identity import read_identity
 from kafkalog.storage.byte_source import read_regular
 from kafkalog.storage.checkpoint_file import (
     CLEANED_TO,
@@ -60,7 +61,7 @@ from kafkalog.verification.log_checks import Advance
 from kafkalog.verification.name_checks import (
     check_directories,
     check_topic_id,
-    topic_ids,
+    cluster_topics,
 )
 from kafkalog.verification.partition_checks import PartitionCheck, Surroundings
 from kafkalog.verification.recovery_effects import PartitionContents
@@ -227,6 +228,7 @@ class Verification:
     records: int = 0
     problems: list[Problem] = field(default_factory=list)
     contents: dict[str, PartitionContents] = field(default_factory=dict)
+    _node_id: int | None = None
     _done: int = 0
     _lock: Lock = field(default_factory=Lock)
 
@@ -420,24 +422,38 @@ class Verification:
     def _check_topic_ids(self, where: Path, checks: list[PartitionCheck]) -> None:
         """Compare topic ids with the cluster's metadata, if it is here and valid."""
         metadata = where / METADATA_PARTITION
-        if not is_directory(metadata) or (ids := topic_ids(metadata)) is None:
+        if not is_directory(metadata):
             return
+        if (cluster := cluster_topics(metadata)) is None:
+            return
+        with suppress(KafkaLogError, OSError):
+            identity = read_identity(where)
+            self._node_id = None if identity is None else identity.node_id
         for check in checks:
-            if not (problems := self._topic_id(check, ids)):
+            if not (problems := self._topic_id(check, cluster)):
                 continue
-            ids = topic_ids(metadata) or ids
+            cluster = cluster_topics(metadata) or cluster
             if check.directory.exists():
-                problems = self._topic_id(check, ids)
+                problems = self._topic_id(check, cluster)
                 self.problems += problems
 
-    def _topic_id(self, check: PartitionCheck, ids: dict[str, str]) -> list[Problem]:
+    def _topic_id(
+        self, check: PartitionCheck, cluster: ClusterSettings
+    ) -> list[Problem]:
         name = parse_partition_dir(check.directory.name)
         if name is None or name.state is not None or name.topic == METADATA_TOPIC:
             return []
         segments = self.contents[check.directory.name].segments.values()
         findings = Findings(f"{check.prefix}{PARTITION_METADATA}")
         has_records = any(segment.records for segment in segments)
-        check_topic_id(check.directory, name, ids, findings, has_records=has_records)
+        check_topic_id(
+            check.directory,
+            name,
+            cluster,
+            self._node_id,
+            findings,
+            has_records=has_records,
+        )
         return findings.problems
 
     def _lone(self, path: Path) -> None:

@@ -417,7 +417,8 @@ class PartitionOutlook:
         if problem.cause in (Cause.UNREADABLE, Cause.FOREIGN):
             return Recovery.REFUSE, None
         if problem.cause == Cause.TOPIC_ID:
-            return Recovery.STRAY, None
+            is_loaded = problem.recovery == Recovery.UNSERVED
+            return Recovery.UNSERVED if is_loaded else Recovery.STRAY, None
         if problem.cause == Cause.GAP:
             return Recovery.NOTHING, None
         if self.state == "delete":

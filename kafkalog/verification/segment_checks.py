@@ -77,6 +77,16 @@ def findings_for(prefix: str, name: str) -> Findings:
     return Findings(prefix + name, lenient=parts[-1] in HALF_WRITTEN)
 
 
+def oversize(size: int) -> str | None:
+    """Return why a broker does not open a ``.log`` of a size; None if it does.
+
+    Source: ``FileRecords.java``.
+    """
+    if size <= MAX_FILE_BYTES:
+        return None
+    return f"{size} bytes, expected at most {MAX_FILE_BYTES}"
+
+
 def lone_log(path: Path, prefix: str = "") -> SegmentTask:
     """Return the task of a log that is checked without its indexes.
 
@@ -152,8 +162,7 @@ def _read_log(
     advance: Advance,
 ) -> LogFacts:
     with FileSource(task.directory / task.log) as source:
-        if source.size > MAX_FILE_BYTES and not task.raft:
-            message = f"{source.size} bytes, expected at most {MAX_FILE_BYTES}"
+        if (message := oversize(source.size)) and not task.raft:
             findings.add(Cause.SEGMENT_SIZE, message, position=MAX_FILE_BYTES)
         facts = LogCheck(
             source=source,

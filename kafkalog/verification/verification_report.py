@@ -81,6 +81,7 @@ class Recovery(StrEnum):
     REPLACE = "replace"
     EXPIRE = "expire"
     STRAY = "stray"
+    UNSERVED = "unserved"
     REFUSE = "refuse"
 
 

@@ -239,7 +239,9 @@ def test_a_second_directory_of_a_partition_may_be_a_stray(pair):
     report = kafkalog.preflight(pair)
     assert report.stops == ()
     assert sorted(
-        str(each.state) for each in report.partitions if each.partition == 0
+        str(each.state)
+        for each in report.partitions
+        if each.partition == 0 and each.topic != "state"
     ) == ["clean", "recover", "stray"]
 
 
@@ -453,10 +455,8 @@ def test_a_batch_that_stops_the_cleaner_is_found(logs):
     with manage(logs, config=compacted) as manager:
         log = manager["orders", 0]
         log.update_high_watermark(log.log_end_offset)
-        with pytest.raises(KafkaLogError) as caught:
+        with pytest.raises(KafkaLogError, match="CRC mismatch"):  # is checked before
             manager.cleaner.clean("orders", 0)
-    reason = start.cleaner_error.partition(":")[0]
-    assert str(caught.value).startswith(reason)
 
 
 def test_the_settings_of_topics_are_those_of_the_passed_metadata(logs, tmp_path):
@@ -521,12 +521,12 @@ def test_a_report_is_a_table_and_json_and_html(logs):
     report = kafkalog.preflight(logs)
     table = report.to_arrow()
     rows = json.loads(json.dumps(report.as_dict()))
-    assert table.num_rows == len(rows["partitions"]) == 3
-    assert table["state"].to_pylist() == ["recover"] * 3
+    assert table.num_rows == len(rows["partitions"]) == 5
+    assert table["state"].to_pylist() == ["recover"] * 3 + ["missing"] * 2
     assert rows["schema"] == 1
     assert set(rows) >= {"directories", "partitions", "bytes_free", "bytes_needed"}
     assert "orders-1" in report._repr_html_()
-    assert str(report).startswith("3 partitions: 3 recover; ")
+    assert str(report).startswith("5 partitions: 3 recover, 2 missing; ")
 
 
 def test_no_temporary_file_is_left(logs, tmp_path, monkeypatch):

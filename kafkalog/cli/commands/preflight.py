@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -48,7 +48,11 @@ FIELDS: Final = (
     help="A __cluster_metadata-0, if none of the log directories has it.",
 )
 @click.option("--cluster-id", help="The cluster id that the directories must have.")
-@click.option("--node-id", type=int, help="The broker's node.id.")
+@click.option(
+    "--node-id",
+    type=int,
+    help="The broker's node.id; default: the one in --server-properties.",
+)
 @click.option(
     "--server-properties",
     type=LocalPath(),
@@ -95,22 +99,26 @@ def command(
     A row is for the directory of one partition. Its state is clean (no segment is read
     through), recover (some are), stray (the cluster does not assign the partition to
     this broker; the directory is renamed), future (the target of a move), deleted (the
-    directory is removed) or offline (the log cannot be loaded, or its log directory
-    fails). Cut bytes are truncated or deleted; records lost are the readable ones among
-    them. JSON also has the log directories: their ids, the space that the start needs,
-    and the files that may be removed before.
+    directory is removed), offline (the log cannot be loaded, or its log directory
+    fails) or missing (the cluster assigns the partition to this broker, which creates
+    an empty log). Cut bytes are truncated or deleted; records lost are the readable
+    ones among them. JSON also has the log directories: their ids, the space that the
+    start needs, and the files that may be removed before.
 
     The exit code is 1 if the broker does not start, if records are lost, if a partition
-    becomes a stray or is offline, if a batch would stop the log cleaner, or if there is
-    not enough space.
+    becomes a stray, is offline or gets no leader, if a batch would stop the log
+    cleaner, or if there is not enough space.
     """
     from kafkalog.startup.broker_start import preflight
+    from kafkalog.storage.properties_file import read_properties
 
+    server = {} if server_properties is None else read_properties(server_properties)
     report = preflight(
         paths,
         cluster=cluster,
         cluster_id=cluster_id,
-        node_id=node_id,
+        node_id=_node_id(server) if node_id is None else node_id,
+        roles=[role.strip() for role in server.get("process.roles", "").split(",")],
         broker=read_broker(server_properties),
         read_rate=read_rate,
         check_cleaner=not skip_cleaner,
@@ -119,6 +127,12 @@ def command(
     _show(report, command_output.chosen_format(form), no_color=no_color)
     if not report.ok:
         click.get_current_context().exit(Exit.DAMAGE)
+
+
+def _node_id(server: Mapping[str, str]) -> int | None:
+    """Return the ``node.id`` in a ``server.properties``; None if it has none."""
+    text = server.get("node.id", "").strip()
+    return int(text) if text.isdecimal() else None
 
 
 def _show(report: StartReport, form: str, *, no_color: bool) -> None:
