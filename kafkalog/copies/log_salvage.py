@@ -51,7 +51,7 @@ from kafkalog.storage.log_directory import (
     linked_partitions,
     list_partitions,
 )
-from kafkalog.verification.name_checks import topic_ids
+from kafkalog.verification.name_checks import cluster_topics
 
 SALVAGED: Final = "salvaged"
 """The default topic of batches whose topic is unknown."""
@@ -156,7 +156,8 @@ def salvage(
 
 def _of_log_directory(source: Path, copy: CopyDirectory) -> Iterator[SalvagedPartition]:
     copy.copy_identity(source)
-    cluster_ids = topic_ids(source / METADATA_PARTITION) or {}
+    cluster = cluster_topics(source / METADATA_PARTITION)
+    cluster_ids = {} if cluster is None else cluster.topic_ids
     for parsed, directory in list_partitions(source):
         if isinstance(directory, Path):
             topic_id = cluster_ids.get(parsed.topic)

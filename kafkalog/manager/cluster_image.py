@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Final, Self
 
+from kafkalog.codecs.uuid_text import uuid_from_text
 from kafkalog.errors import NotALogDirectoryError
 from kafkalog.log.cluster_metadata import (
     METADATA_PARTITION,
@@ -22,6 +23,9 @@ from kafkalog.log.cluster_metadata import (
 )
 from kafkalog.log.writable_log import WritableLog
 from kafkalog.storage.location import AnyPath, is_directory, local_path
+
+RESERVED_IDS: Final = 100
+"""Number of the lowest ids, which are reserved, such as that of a lost directory."""
 
 TopicPartition = tuple[str, int]
 """Topic id and number of a partition."""
@@ -105,6 +109,27 @@ class ClusterImage:
             if node_id in replicas.brokers and topic_id in names
         )
 
+    def recorded_directory(self, node_id: int) -> str | None:
+        """Return the id of the only log directory that the cluster has of a broker.
+
+        Parameters
+        ----------
+        node_id : int
+            The id of the broker.
+
+        Returns
+        -------
+        str or None
+            The id; None if there is none, or there are several.
+        """
+        found = {
+            directory_id
+            for replicas in self.partitions.values()
+            for broker, directory_id in _by_broker(replicas)
+            if broker == node_id and not is_reserved(directory_id)
+        }
+        return found.pop() if len(found) == 1 else None
+
     def is_assigned(self, topic_id: str | None, partition: int, node_id: int) -> bool:
         """Return whether a partition of a topic has a replica on a broker.
 
@@ -164,6 +189,15 @@ class ClusterImage:
         if replicas is None:
             return None
         return dict(_by_broker(replicas)).get(node_id)
+
+
+def is_reserved(directory_id: str) -> bool:
+    """Return whether a directory id stands for a lost or an unknown directory.
+
+    >>> is_reserved("AAAAAAAAAAAAAAAAAAAAAQ")
+    True
+    """
+    return int.from_bytes(uuid_from_text(directory_id)) < RESERVED_IDS
 
 
 def _by_broker(replicas: Replicas) -> Iterator[tuple[int, str]]:

@@ -14,14 +14,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
 from uuid import uuid4
 
-from kafkalog.codecs.uuid_text import uuid_from_text, uuid_to_text
+from kafkalog.codecs.uuid_text import uuid_to_text
 from kafkalog.errors import ConfigError, LogStateError
 from kafkalog.formats.properties import MetaProperties
 from kafkalog.log.writable_log import WritableLog
-from kafkalog.manager.cluster_image import ClusterImage
+from kafkalog.manager.cluster_image import ClusterImage, is_reserved
 from kafkalog.storage.checkpoint_file import read_if_exists
 from kafkalog.storage.durable_file import Disk
 from kafkalog.storage.file_names import META_PROPERTIES
@@ -29,9 +28,6 @@ from kafkalog.storage.location import AnyPath
 
 IsStray = Callable[[WritableLog], bool]
 """Returns whether a loaded log does not belong to this broker."""
-
-RESERVED_IDS: Final = 100
-"""Number of the lowest ids, which are reserved, such as that of a lost directory."""
 
 
 def read_identity(directory: Path) -> MetaProperties | None:
@@ -160,8 +156,3 @@ class Owner:
             and identity is not None
             and (identity.directory_id == expected)
         )
-
-
-def is_reserved(directory_id: str) -> bool:
-    """Return whether a directory id stands for a lost or an unknown directory."""
-    return int.from_bytes(uuid_from_text(directory_id)) < RESERVED_IDS

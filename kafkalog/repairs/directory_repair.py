@@ -24,6 +24,7 @@ from kafkalog.formats.checkpoint import format_offsets, salvage_offsets
 from kafkalog.log.log_segments import list_segments
 from kafkalog.log.ownership import WHOLE, own_directory
 from kafkalog.log.topic_settings import TopicSettings
+from kafkalog.repairs.id_repair import find_id_changes
 from kafkalog.repairs.partition_repair import (
     FileChange,
     PartitionDamage,
@@ -281,10 +282,32 @@ class DirectoryRepair:
             end = self._add(plan, damage, place / str(number), allow_data_loss)
             if end is not None and name is not None and name.state is None:
                 ends[name.topic, name.partition] = end
+        self._add_ids(plan, report, place)
         for file in CHECKPOINTS:
             self._rewrite(plan, file, checkpoints, ends, report, place)
         plan.unrepaired += self._elsewhere(report, {each.path for each in plan.changes})
         return plan
+
+    def _add_ids(self, plan: _Plan, report: Report, place: Path) -> None:
+        """Add the ids that the cluster's metadata has, where they are wrong or missing.
+
+        A ``partition.metadata`` with the id of another topic stays: the directory may
+        be the other topic's.
+        """
+        changes = list(find_id_changes(self._root, report, place, self._where))
+        made = {change.path for change in changes}
+        plan.changes += changes
+        plan.unrepaired = [
+            problem
+            for problem in plan.unrepaired
+            if self._path_at_root(problem) not in made
+        ]
+
+    def _path_at_root(self, problem: Problem) -> str:
+        """Return the path of a problem relative to the log directory."""
+        if not self._is_partition:
+            return problem.path
+        return f"{self._where.name}/{problem.path}"
 
     def _elsewhere(self, report: Report, changed: Collection[str]) -> Iterator[Problem]:
         """Yield the errors outside of the partitions that are repaired."""

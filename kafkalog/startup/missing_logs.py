@@ -14,7 +14,7 @@ import os
 from collections.abc import Container, Mapping
 from pathlib import Path
 
-from kafkalog.manager.identity import is_reserved
+from kafkalog.manager.cluster_image import is_reserved
 from kafkalog.startup.loaded_log import LoadedLog
 from kafkalog.startup.start_report import StartState
 from kafkalog.storage.checkpoint_file import HIGH_WATERMARKS, RECOVERY_POINTS

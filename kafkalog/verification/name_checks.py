@@ -23,8 +23,10 @@ from typing import Final
 from kafkalog.codecs.decimal_text import int_from_text
 from kafkalog.errors import KafkaLogError, StrayFileError
 from kafkalog.formats.partition_files import PartitionMetadata
+from kafkalog.formats.properties import MetaProperties
 from kafkalog.log.cluster_metadata import ClusterSettings, read_cluster_settings
 from kafkalog.log.recovery.leftover_files import offset_of
+from kafkalog.manager.cluster_image import ClusterImage
 from kafkalog.manager.found_logs import REMOTE_INDEXES
 from kafkalog.storage.byte_source import read_regular
 from kafkalog.storage.file_names import (
@@ -130,6 +132,27 @@ def describe_misnamed(
         else f"and the cluster has no topic {name.topic}"
     )
     return f"topic id {topic_id} of {owner}, {of_name}"
+
+
+def check_directory_id(
+    identity: MetaProperties, cluster: ClusterSettings, findings: Findings
+) -> None:
+    """Compare a log directory's id with that of the broker's only one in the cluster.
+
+    A partition whose directory is not among those of the broker gets no leader.
+    """
+    if identity.node_id is None:
+        return
+    image = ClusterImage(cluster.partitions, cluster.topic_ids)
+    recorded = image.recorded_directory(identity.node_id)
+    if recorded is None or recorded == identity.directory_id:
+        return
+    findings.add(
+        Cause.DIRECTORY_ID,
+        f"directory.id {identity.directory_id}, expected {recorded} of node "
+        f"{identity.node_id} in the cluster's metadata: its partitions get no leader",
+        recovery=Recovery.UNSERVED,
+    )
 
 
 def check_topic_id(

@@ -41,6 +41,7 @@ from kafkalog.storage.checkpoint_file import (
 from kafkalog.storage.file_names import (
     CLEAN_SHUTDOWN,
     LOCK,
+    META_PROPERTIES,
     METADATA_TOPIC,
     PARTITION_METADATA,
     PartitionDir,
@@ -60,6 +61,7 @@ from kafkalog.storage.log_directory import (
 from kafkalog.verification.log_checks import Advance
 from kafkalog.verification.name_checks import (
     check_directories,
+    check_directory_id,
     check_topic_id,
     cluster_topics,
 )
@@ -428,7 +430,11 @@ class Verification:
             return
         with suppress(KafkaLogError, OSError):
             identity = read_identity(where)
-            self._node_id = None if identity is None else identity.node_id
+            if identity is not None:
+                self._node_id = identity.node_id
+                findings = Findings(META_PROPERTIES)
+                check_directory_id(identity, cluster, findings)
+                self.problems += findings.problems
         for check in checks:
             if not (problems := self._topic_id(check, cluster)):
                 continue

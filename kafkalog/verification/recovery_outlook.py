@@ -169,6 +169,8 @@ def _at_root(problem: Problem) -> Problem:
         return _with(problem, Recovery.REFUSE)
     if parse_partition_dir(name) is not None:  # a link to a partition's directory
         return _with(problem, Recovery.NOTHING)
+    if problem.cause == Cause.DIRECTORY_ID:
+        return _with(problem, Recovery.UNSERVED)
     unparsable = problem.cause == Cause.FORMAT and problem.offset is None
     if name in OFFSETS and not unparsable:
         return _with(problem, Recovery.RESET)

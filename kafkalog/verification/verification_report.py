@@ -57,6 +57,7 @@ class Cause(StrEnum):
     TIERED = "tiered"
     FOREIGN = "foreign"
     TOPIC_ID = "topic_id"
+    DIRECTORY_ID = "directory_id"
     UNREADABLE = "unreadable"
 
 
