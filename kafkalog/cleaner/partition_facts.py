@@ -216,10 +216,11 @@ def _loaded_timestamp(segment: LogSegment) -> int | None:
 
     None for a segment without an offset index, which is recovered.
     """
-    if not segment.path.with_suffix(".index").exists():
+    path = segment.path
+    if not isinstance(path, Path) or not path.with_suffix(".index").exists():
         return None
     with suppress(FileNotFoundError):
-        return last_slot_timestamp(segment.path.with_suffix(".timeindex"))
+        return last_slot_timestamp(path.with_suffix(".timeindex"))
     return -1
 
 

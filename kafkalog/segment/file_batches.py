@@ -116,8 +116,10 @@ def find_end(
 
     Returns None if no batch from the indexed position on reaches the indexed offset;
     Kafka then treats the segment as empty. Raises `CorruptRecordError` if the last
-    offset is the greatest int64, after which there is no end.
+    offset is the greatest int64, after which there is no end, and the errors of a
+    wrapper message that cannot be decompressed for its first offset.
     """
+    _check_wrappers(file, indexed_offset, max(indexed_position, 0), size)
     batch = position_of(file, indexed_offset, max(indexed_position, 0), size)
     if batch is None:
         return None
@@ -131,6 +133,17 @@ def find_end(
             cause="offset",
         ).located(file.path)
     return LogEnd(last_offset + 1, position + int(last["size_in_bytes"]))
+
+
+def _check_wrappers(file: DurableFile, offset: int, start: int, end: int) -> None:
+    """Decompress wrapper messages up to the first entry at or after an offset.
+
+    A batch of magic 2 whose magic is damaged may be taken for one.
+    """
+    for rows, _, _ in windows(file, start, end):
+        for row in rows:
+            if first_offset(file, row) >= offset:
+                return
 
 
 def first_offset(file: DurableFile, row: np.void) -> int:

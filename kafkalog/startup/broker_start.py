@@ -15,12 +15,13 @@ Source: ``KafkaRaftServer.scala``, ``LogManager.scala``,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
+from kafkalog.codecs.counted_nouns import counted
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.errors import ConfigError, KafkaLogError
 from kafkalog.log.cluster_metadata import METADATA_PARTITION
@@ -68,6 +69,9 @@ from kafkalog.storage.file_names import (
 from kafkalog.storage.location import AnyPath, local_path
 from kafkalog.verification.name_checks import describe_misnamed
 
+ONE_BROKER: Final = (
+    "the directories are not those of one broker: give the log.dirs of one at a time"
+)
 CONTROLLER: Final = "controller"
 EMPTY_CLUSTER: Final = (
     f"no {METADATA_PARTITION}: unless other controllers have it, the broker begins an "
@@ -192,11 +196,15 @@ class _BrokerStart:
 
     def load(self, stack: ExitStack, threads: int) -> None:
         """Load all logs; `stack` removes the temporary files."""
-        self._stops += check_owner(self._directories, self._owner)
+        foreign = list(check_owner(self._directories, self._owner))
+        self._stops += foreign
+        if foreign and len(self._directories) > 1:
+            self._note_all(ONE_BROKER)
         for found in self._directories:
             self._stops += found.stops
             self._stops += find_stops(found.path)
-            found.failures += find_unwritable(found.path)
+            if not found.failures:
+                found.failures += find_unwritable(found.path)
         self._load_metadata(stack)
         self._read_cluster()
         listed = [
@@ -583,10 +591,28 @@ class _BrokerStart:
                 for loaded in sorted(self._logs, key=lambda each: each.start.directory)
             ),
             stops=tuple(dict.fromkeys(self._stops)),
+            not_checked=tuple(self._not_checked()),
             bytes_free=_total_free(self._directories),
             bytes_needed=sum(each.bytes_needed for each in directories),
             read_rate=rate,
         )
+
+    def _not_checked(self) -> Iterator[str]:
+        """Yield what the prediction does not cover."""
+        clean = self._by_key(StartState.CLEAN)
+        if clean:
+            count = counted(sum(map(len, clean.values())), "clean log")
+            yield (
+                f"the records of {count}: a broker does not read them when it starts, "
+                "and serves corrupt ones. `kafkalog verify` reads them"
+            )
+        if self._owner.cluster is None:
+            yield "which partitions become strays, or are created: no cluster metadata"
+        if self._passed_broker is None:
+            yield (
+                "the settings in server.properties, such as node.id, log.dirs and "
+                "log.retention.ms: Kafka's defaults are assumed (--server-properties)"
+            )
 
     def _directory(self, found: FoundDirectory) -> DirectoryStart:
         starts = [loaded.start for loaded in self._logs if loaded.found is found]

@@ -41,8 +41,28 @@ from kafkalog.storage.file_names import (
 )
 from kafkalog.storage.location import STATUS_BLOCK_BYTES, AnyPath
 from kafkalog.storage.log_directory import is_log_directory
+from kafkalog.verification.recovery_outlook import NOT_OF_DISK
 
 CHECKPOINTS: Final = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEANED_TO)
+
+OF_ZOOKEEPER: Final = (
+    f"version=0 in {META_PROPERTIES}: written for a cluster with ZooKeeper. Kafka 4 "
+    "has no metadata of its topics, and makes each partition a stray: migrate the "
+    "cluster with Kafka 3.9, or restore the partitions into a new one with `kafkalog "
+    "restore`"
+)
+
+
+def is_reset(name: str, error: Exception) -> bool:
+    """Return whether a broker treats an invalid checkpoint as empty.
+
+    It does so for a number that Java cannot parse in two of them. Any other error fails
+    the directory.
+
+    Source: ``LogManager.loadLogs``, ``OffsetCheckpointFile.java``.
+    """
+    is_number = getattr(error, "kafka_name", None) in NOT_OF_DISK
+    return is_number and name in (RECOVERY_POINTS, LOG_STARTS)
 
 
 @dataclass(slots=True)
@@ -78,7 +98,10 @@ class FoundDirectory:
                 found.checkpoints[name] = read_offsets(path, name)
             except DISK_FAILURES as error:
                 found.checkpoints[name] = {}
-                found.failures.append(describe_error(error))
+                if is_reset(name, error):
+                    found.notes.append(f"treated as empty: {describe_error(error)}")
+                else:
+                    found.failures.append(describe_error(error))
         return found
 
     def _check_identity(self) -> None:
@@ -87,6 +110,8 @@ class FoundDirectory:
         if self.identity is None:
             self.stops.append(f"no {META_PROPERTIES}, expected one: {file}")
             return
+        if self.identity.version == 0:
+            self.notes.append(OF_ZOOKEEPER)
         if self.identity.node_id is None:
             self.stops.append(f"no node.id, expected one: {file}")
         if self.identity.cluster_id is None:
@@ -135,7 +160,12 @@ def find_directories(paths: AnyPath | Iterable[AnyPath]) -> list[FoundDirectory]
     Raises `FileNotFoundError`, `NotADirectoryError`, and `NotALogDirectoryError`.
     """
     found = []
-    for path in distinct_directories(paths):
+    places = distinct_directories(paths)
+    for path in places:
+        if len(places) > 1 and path.is_file():  # fails, and the others are used
+            failure = f"not a directory: {path}"
+            found.append(FoundDirectory(path, failures=[failure]))
+            continue
         if not is_log_directory(path):  # raises if there is no directory
             raise NotALogDirectoryError(f"not a log directory: {path}")
         found.append(FoundDirectory.read(path))

@@ -22,6 +22,7 @@ from kafkalog.cleaner.log_cleaner import LogCleaner
 from kafkalog.config import BrokerConfig
 from kafkalog.errors import KafkaLogError, LogCleaningAbortedError
 from kafkalog.log.clock import Clock, IdleScheduler
+from kafkalog.log.recovery.leftover_files import offset_of
 from kafkalog.log.recovery.log_loading import load_log
 from kafkalog.log.recovery.recovery_report import RecoveredSegment, RecoveryReport
 from kafkalog.log.runtime import DISK_FAILURES
@@ -71,6 +72,7 @@ class LossCount:
     segments: int = 0
     trailing: int = 0
     swaps: list[SwapLoss] = field(default_factory=list)
+    ignored: list[str] = field(default_factory=list)
 
     def add(self, first_offset: int, size: int, records: int) -> None:
         """Add bytes and records from an offset on."""
@@ -145,7 +147,21 @@ class LogRehearsal:
             losses.segments += 1
             losses.add(base, size, self.count_records(base))
         self._count_hidden(losses, is_swapped=self._last_base in swapped)
+        for path, base in self._ignored():
+            content = contents_from(path, base)
+            losses.ignored.append(path.name)
+            losses.add(base, 0, content.records)
         return losses
+
+    def _ignored(self) -> Iterator[tuple[Path, int]]:
+        """Yield each ``.log`` whose name has an offset, but not in 20 digits.
+
+        A broker opens the ``.log`` whose name is the offset in 20 digits instead.
+        """
+        for path in sorted(self.directory.glob("*.log")):
+            base = offset_of(path.name)
+            if path.name != file_name(base, "log") and path.is_file():
+                yield path, base
 
     @property
     def _last_base(self) -> int:
@@ -230,6 +246,12 @@ class LogRehearsal:
             yield f"{name}: removed"
         for name in report.renamed:
             yield f"{name}: renamed, its compaction or split was complete"
+        for name in losses.ignored:
+            yield (
+                f"{name}: ignored, its name has no offset of 20 digits; the broker "
+                f"opens {file_name(offset_of(name), 'log')}, which it creates if it is "
+                "missing"
+            )
         for loss in losses.swaps:
             yield f"{loss.content.path.name}: {loss.message}; move it away before"
         for base in report.split:

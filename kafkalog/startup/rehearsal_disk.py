@@ -109,12 +109,14 @@ class RehearsalDisk(Disk):
         with os.scandir(directory) as entries:
             for entry in entries:
                 place = target / entry.name
-                if entry.is_symlink():
+                if entry.is_file():  # a broker opens what a link leads to
+                    path = Path(entry.path)
+                    path = path.resolve() if entry.is_symlink() else path
+                    self._add(path, entry.stat(), place)
+                elif entry.is_symlink():
                     place.symlink_to(entry.path)
                 elif entry.is_dir():
                     place.mkdir()
-                elif entry.is_file():
-                    self._add(Path(entry.path), entry.stat(), place)
 
     def _add(self, path: Path, status: os.stat_result, place: Path) -> None:
         with place.open("xb") as file:

@@ -245,6 +245,9 @@ class StartReport:
         The directories of partitions, by log directory and name.
     stops : tuple of str
         The reasons for which the broker does not start at all.
+    not_checked : tuple of str
+        What the prediction does not cover: segments that were not read, facts that are
+        unknown.
     bytes_free : int
         Bytes that are available on the file systems of the directories.
     bytes_needed : int
@@ -265,6 +268,7 @@ class StartReport:
     directories: tuple[DirectoryStart, ...] = ()
     partitions: tuple[PartitionStart, ...] = ()
     stops: tuple[str, ...] = ()
+    not_checked: tuple[str, ...] = ()
     bytes_free: int = 0
     bytes_needed: int = 0
     read_rate: float | None = None
@@ -304,6 +308,7 @@ class StartReport:
             "directories": [each.as_dict() for each in self.directories],
             "partitions": [each.as_dict() for each in self.partitions],
             "stops": list(self.stops),
+            "not_checked": list(self.not_checked),
             "bytes_free": self.bytes_free,
             "bytes_needed": self.bytes_needed,
             "read_rate": self.read_rate,

@@ -24,7 +24,7 @@ import numpy as np
 from kafkalog import _speedups
 from kafkalog.codecs.counted_nouns import counted
 from kafkalog.config import LogConfig
-from kafkalog.errors import CorruptIndexError, CorruptRecordError, KafkaLogError
+from kafkalog.errors import CorruptIndexError, KafkaLogError, LocatedError
 from kafkalog.formats.batch_headers import (
     BatchHeaders,
     Bytes,
@@ -218,7 +218,7 @@ def framed_end(path: Path, base_offset: int) -> FramedEnd:
     with DurableFile(DISK, path, READ_ONLY) as file:
         try:
             end = find_end(file, offset, position, file.size())
-        except CorruptRecordError as error:
+        except LocatedError as error:
             return FramedEnd(base_offset, error.position or 0, is_refused=True)
     if end is None:
         return FramedEnd(base_offset, 0, slot)

@@ -66,6 +66,9 @@ from kafkalog.verification.verification_report import (
 )
 
 OFFSETS: Final = (RECOVERY_POINTS, HIGH_WATERMARKS, CLEANED_TO, LOG_STARTS)
+NOT_OF_DISK: Final = ("NumberFormatException", "IllegalArgumentException")
+"""Exceptions for a checkpoint that do not fail the log directory."""
+
 REMOVED: Final = ("deleted", "cleaned", "part")
 """Suffixes of files that a broker removes."""
 
@@ -171,6 +174,8 @@ def _at_root(problem: Problem) -> Problem:
         return _with(problem, Recovery.NOTHING)
     if problem.cause == Cause.DIRECTORY_ID:
         return _with(problem, Recovery.UNSERVED)
+    if problem.recovery == Recovery.RESET and name in (RECOVERY_POINTS, LOG_STARTS):
+        return _with(problem, Recovery.RESET)
     unparsable = problem.cause == Cause.FORMAT and problem.offset is None
     if name in OFFSETS and not unparsable:
         return _with(problem, Recovery.RESET)

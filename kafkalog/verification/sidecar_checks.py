@@ -29,7 +29,7 @@ from kafkalog.storage.checkpoint_file import (
 )
 from kafkalog.storage.file_names import META_PROPERTIES, PARTITION_METADATA
 from kafkalog.verification.log_checks import Epochs
-from kafkalog.verification.verification_report import Cause, Findings
+from kafkalog.verification.verification_report import Cause, Findings, Recovery
 
 Parsed = TypeVar("Parsed")
 Offsets = dict[tuple[str, int], int]
@@ -105,7 +105,14 @@ def check_epochs(data: bytes, findings: Findings) -> Epochs:
 
 def check_offsets(data: bytes, findings: Findings) -> Offsets:
     """Return the content of an offset checkpoint; no offset may be negative."""
-    offsets = parsed(parse_offsets, data, findings) or {}
+    offsets: Offsets = {}
+    try:
+        offsets = parse_offsets(data)
+    except LocatedError as error:
+        is_number = error.kafka_name == "NumberFormatException"
+        findings.add_error(
+            error, recovery=Recovery.RESET if is_number else Recovery.NOTHING
+        )
     for (topic, partition), offset in offsets.items():
         if offset < 0:
             message = f"offset {offset} of {topic}-{partition}, expected 0 or more"

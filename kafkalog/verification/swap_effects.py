@@ -29,7 +29,12 @@ from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.segment.file_records import FileRecords, Skipped
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.byte_source import FileSource
-from kafkalog.storage.file_names import MAX_OFFSET, SegmentFile, file_name
+from kafkalog.storage.file_names import (
+    MAX_OFFSET,
+    FileKind,
+    SegmentFile,
+    file_name,
+)
 from kafkalog.verification.recovery_effects import framed_end
 
 SWAP: Final = "swap"
@@ -151,7 +156,11 @@ def _ranges(
 def _last_indexed(path: Path, base_offset: int) -> int:
     """Return the greatest offset in the indexes of a ``.log.swap``; -1 without any."""
     last = -1
-    for kind, table in (("index", OffsetIndex), ("timeindex", TimeIndex)):
+    tables: dict[FileKind, type[OffsetIndex | TimeIndex]] = {
+        "index": OffsetIndex,
+        "timeindex": TimeIndex,
+    }
+    for kind, table in tables.items():
         with suppress(FileNotFoundError, CorruptIndexError):
             index = path.with_name(file_name(base_offset, kind, SWAP))
             offsets = table.read_live(index, base_offset).offsets

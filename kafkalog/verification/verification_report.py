@@ -386,7 +386,17 @@ class Findings:
             topic_partition=topic_partition,
         )
 
-    def add_error(self, error: LocatedError, offset: int | None = None) -> None:
+    def add_error(
+        self,
+        error: LocatedError,
+        offset: int | None = None,
+        recovery: Recovery = Recovery.NOTHING,
+    ) -> None:
         """Add the error that a parser raised."""
-        cause = Cause(error.cause)
-        self.add(cause, error.reason, position=error.position, offset=offset)
+        self.add(
+            Cause(error.cause),
+            error.reason,
+            position=error.position,
+            offset=offset,
+            recovery=recovery,
+        )

@@ -79,13 +79,18 @@ def test_a_stand_in_occupies_no_space(tmp_path):
     assert disk.added_bytes(tmp_path / "copy") == 0
 
 
-def test_links_and_directories_are_kept_as_they_are(tmp_path):
+def test_a_link_to_a_file_has_its_content_and_others_are_kept_as_they_are(tmp_path):
     make(tmp_path / "log", "0.log", b"content")
     (tmp_path / "log" / "1.log").symlink_to("0.log")
     (tmp_path / "log" / "2.log").mkdir()
-    RehearsalDisk().stand_in(tmp_path / "log", tmp_path / "copy")
-    assert (tmp_path / "copy" / "1.log").is_symlink()
+    (tmp_path / "log" / "3.log").symlink_to("nowhere")
+    disk = RehearsalDisk()
+    disk.stand_in(tmp_path / "log", tmp_path / "copy")
+    linked = tmp_path / "copy" / "1.log"
+    assert not linked.is_symlink()
+    assert disk.original_of(linked).path == (tmp_path / "log" / "0.log").resolve()
     assert (tmp_path / "copy" / "2.log").is_dir()
+    assert (tmp_path / "copy" / "3.log").is_symlink()
 
 
 def test_discarded_records_leave_a_log_of_the_right_size(tmp_path):

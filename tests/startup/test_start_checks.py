@@ -8,6 +8,8 @@ import pytest
 import kafkalog
 from kafkalog.startup import start_checks
 from kafkalog.verification.verification_report import Recovery
+from tests import golden_data
+from tests.manager.managing import HIGHS, POINTS, STARTS
 from tests.manager.test_cluster_image import DIRECTORY_1, DIRECTORY_2
 from tests.startup import damages
 from tests.startup.prepared import ORDERS, STATE, UUID, of, states, write_ids
@@ -154,3 +156,86 @@ def test_a_future_log_is_the_row_of_its_partition(logs, tmp_path):
     rows = [each for each in report.partitions if each.topic == "orders"]
     assert [str(each.state) for each in rows] == ["clean", "future"]
     assert re.match("emptied", rows[1].notes[-1])
+
+
+def test_a_log_whose_name_has_no_leading_zeros_is_ignored(logs):
+    first, second, *_ = damages.logs_of(logs / "orders-0")
+    first.rename(first.with_name("0.log"))
+    start = of(kafkalog.preflight(logs), "orders-0")
+    assert start.records_lost == int(second.stem)
+    assert start.cut_from_offset == 0
+    assert any("0.log: ignored" in note for note in start.notes)
+
+
+def test_a_log_that_is_a_link_is_loaded(logs, tmp_path):
+    path = damages.logs_of(logs / "orders-0")[0]
+    path.rename(tmp_path / path.name)
+    path.symlink_to(tmp_path / path.name)
+    start = of(kafkalog.preflight(logs), "orders-0")
+    assert (start.state, start.records_lost) == ("clean", 0)
+    assert (start.log_start_offset, start.log_end_offset) == (0, 80)
+    assert path.is_symlink()
+
+
+def test_a_file_among_the_directories_fails_alone(logs, tmp_path):
+    (tmp_path / "file").touch()
+    report = kafkalog.preflight([logs, tmp_path / "file"])
+    assert report.stops == ()
+    assert [each.online for each in report.directories] == [True, False]
+    with pytest.raises(NotADirectoryError):
+        kafkalog.preflight(tmp_path / "file")
+
+
+@pytest.mark.parametrize("file", [POINTS, STARTS, HIGHS])
+def test_a_number_that_java_cannot_parse_resets_a_checkpoint(logs, file):
+    (logs / file).write_text("0\n1\norders 0 99999999999999999999\n")
+    report = kafkalog.preflight(logs)
+    [problem] = kafkalog.verify(logs).problems
+    if file == HIGHS:
+        assert "all log directories fail" in report.stops
+        assert str(problem.recovery) == "refuse"
+    else:
+        assert report.stops == ()
+        assert report.directories[0].notes[0].startswith("treated as empty: ")
+        assert str(problem.recovery) == "reset"
+
+
+def test_a_report_states_what_was_not_checked(logs):
+    report = kafkalog.preflight(logs)
+    assert report.ok
+    reads, settings = report.not_checked
+    assert reads.startswith("the records of 2 clean logs")
+    assert settings.startswith("the settings in server.properties")
+    assert report.as_dict()["not_checked"] == [reads, settings]
+    shutil.rmtree(logs / METADATA)
+    assert "no cluster metadata" in kafkalog.preflight(logs).not_checked[1]
+
+
+def test_directories_of_several_brokers_get_advice(logs, tmp_path):
+    second = tmp_path / "second"
+    write_ids(second, DIRECTORY_2, node=2)
+    report = kafkalog.preflight([logs, second])
+    assert len(report.stops) == 1
+    for each in report.directories:
+        assert "one at a time" in each.notes[0]
+
+
+def test_a_directory_of_a_cluster_with_zookeeper_gets_advice():
+    report = kafkalog.preflight(golden_data.logs("k282-clean"))
+    assert "cluster with ZooKeeper" in report.directories[0].notes[0]
+
+
+@pytest.mark.parametrize("codec", [0, 1])
+def test_a_batch_of_magic_2_that_is_read_as_a_wrapper_message(logs, codec):
+    path = damages.logs_of(logs / "orders-0")[-1]
+    data = bytearray(path.read_bytes())
+    start = damages.batches_of(path)[-2]
+    data[start + 16 : start + 18] = bytes([1, codec])  # magic, and attributes then
+    path.write_bytes(data)
+    entry = (9).to_bytes(4, "big") + start.to_bytes(4, "big")
+    path.with_suffix(".index").write_bytes(entry)
+    report = kafkalog.preflight(logs)
+    assert len(report.stops) == codec  # its first message cannot be decompressed
+    assert all(str(path) in stop for stop in report.stops)
+    first = min(each.offset for each in kafkalog.verify(logs).problems)
+    assert codec or of(report, "orders-0").log_end_offset == first + 1

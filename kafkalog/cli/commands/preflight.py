@@ -162,4 +162,6 @@ def _summary(report: StartReport) -> Iterator[str]:
             yield f"{each.directory}: {each.bytes_freeable:,} bytes can be freed before"
     for stop in report.stops:
         yield f"the broker does not start: {stop}"
+    for each in report.not_checked:
+        yield f"not checked: {each}"
     yield str(report)
