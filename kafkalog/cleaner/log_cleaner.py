@@ -68,6 +68,8 @@ class LogCleaner:
     observer : callable or None
         Called with the `RemovedRecords` of each chunk of batches. It must be set before
         the first round.
+    max_batch_bytes : int
+        As the parameter. It may be set before the first round.
 
     Raises
     ------
@@ -114,7 +116,7 @@ class LogCleaner:
         self._throttle = Throttle(max_bytes_per_second)
         self._on_corruption = on_corruption
         self._check_crcs = check_crcs
-        self._max_batch_bytes = max_batch_bytes
+        self.max_batch_bytes = max_batch_bytes
         if self._memory // 24 * load_factor <= 1:
             error = LogArgumentError(
                 f"offset map of {self._memory} bytes, expected more for one key"
@@ -229,7 +231,7 @@ class LogCleaner:
                 self.observer,
                 self._on_corruption,
                 self._check_crcs,
-                self._max_batch_bytes,
+                self.max_batch_bytes,
             )
         try:
             yield cleaner

@@ -11,13 +11,17 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from kafkalog.cleaner.corrupt_batches import locating_errors
+from kafkalog.cleaner.corrupt_batches import OnCorruptBatch, locating_errors
+from kafkalog.cleaner.log_cleaner import LogCleaner
+from kafkalog.cleaner.offset_map import SLOT_BYTES
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.errors import CorruptRecordError
+from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.log.clock import Clock
 from kafkalog.log.ownership import Name
 from kafkalog.log.recovery.recovery_report import RecoveryReport
 from kafkalog.log.topic_settings import PartitionSettings
+from kafkalog.log.writable_log import WritableLog
 from kafkalog.startup.log_rehearsal import (
     CheckpointedOffsets,
     LogRehearsal,
@@ -38,6 +42,11 @@ from kafkalog.storage.durable_file import DISK
 from kafkalog.storage.file_names import CLEAN_SHUTDOWN, file_name
 from kafkalog.storage.location import is_file
 
+DEDUPE_BYTES: Final = 128 << 20
+LOAD_FACTOR: Final = 0.45
+"""Half of a cleaner's, so that few keys collide."""
+
+LEAST_SLOTS: Final = 16
 STEP_BYTES: Final = 1 << 20
 UNCOPIED_SUFFIXES: Final = (".deleted", ".tmp")
 CHECKPOINTS: Final = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS)
@@ -82,6 +91,26 @@ def rehearsed(
             write_offsets(rehearsal.copy.parent, CLEANED_TO, line, rehearsal.disk)
         stack.enter_context(locating_errors(directory, rehearsal.copy))
         yield rehearsal
+
+
+def cleaner_of(
+    log: WritableLog,
+    *,
+    on_corruption: OnCorruptBatch = "raise",
+    max_batch_bytes: int = MAX_BATCH_BYTES,
+) -> LogCleaner:
+    """Return a cleaner of one log, whose offset map is no larger than its keys need.
+
+    Memory of a map for more keys would be cleared for each log.
+    """
+    most_keys = log.log_end_offset - log.log_start_offset + 1
+    needed = SLOT_BYTES * (int(most_keys / LOAD_FACTOR) + LEAST_SLOTS)
+    return LogCleaner(
+        {(log.topic, log.partition): log},
+        dedupe_buffer_size=min(DEDUPE_BYTES, needed),
+        on_corruption=on_corruption,
+        max_batch_bytes=max_batch_bytes,
+    )
 
 
 def _remove_links(copy: Path, disk: RehearsalDisk) -> None:

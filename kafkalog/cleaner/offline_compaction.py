@@ -30,8 +30,12 @@ from kafkalog.cleaner.corrupt_batches import (
     OnCorruptBatch,
     locating_errors,
 )
-from kafkalog.cleaner.log_cleaner import LogCleaner
-from kafkalog.cleaner.log_copies import check_loaded, copy_partition, rehearsed
+from kafkalog.cleaner.log_copies import (
+    check_loaded,
+    cleaner_of,
+    copy_partition,
+    rehearsed,
+)
 from kafkalog.cleaner.partition_facts import chosen, partitions_at
 from kafkalog.cleaner.unchanged_logs import reasons_not_to_compact
 from kafkalog.config import LogConfig
@@ -389,11 +393,7 @@ def _clean(log: WritableLog, name: Name, rules: _Rules) -> list[str]:
     """Run rounds of compaction; return why no record was removed, if none was."""
     if log.growing_segments[-1].size:
         log.roll()
-    with LogCleaner(
-        {name: log},
-        on_corruption=rules.on_corruption,
-        max_batch_bytes=rules.max_batch_bytes,
-    ) as cleaner:
+    with cleaner_of(log, **rules._asdict()) as cleaner:
         checkpoint, now_ms = cleaner.states.checkpointed(log), log.runtime.now_ms()
         cleanable = find_cleanable(log, checkpoint, now_ms, checks_age=False)
         while cleaner.clean(*name) is not None:

@@ -26,8 +26,7 @@ from kafkalog.cleaner.batch_chunks import ChunkReader
 from kafkalog.cleaner.batch_filter import RemovedRecords
 from kafkalog.cleaner.cleanable_range import find_cleanable
 from kafkalog.cleaner.corrupt_batches import CorruptBatches
-from kafkalog.cleaner.log_cleaner import LogCleaner
-from kafkalog.cleaner.log_copies import rehearsed
+from kafkalog.cleaner.log_copies import cleaner_of, rehearsed
 from kafkalog.cleaner.partition_facts import (
     PartitionFacts,
     chosen,
@@ -295,7 +294,7 @@ class _Tally:
         """Add the records and bytes of some batches."""
         places = np.searchsorted(self._bases, last_offsets, side="right") - 1
         places = np.maximum(places, 0)
-        for place in np.unique(places).tolist():
+        for place in sorted(set(places.tolist())):
             chosen = places == place
             total = np.array([records[chosen].sum(), sizes[chosen].sum()], np.int64)
             if total.any():
@@ -357,7 +356,7 @@ def _run_rounds(
     log: WritableLog, facts: PartitionFacts, tally: _Tally, now_ms: int
 ) -> list[str]:
     """Count the removals of a log; return why a round removes nothing, if it does."""
-    with LogCleaner({facts.name: log}) as cleaner:
+    with cleaner_of(log) as cleaner:
         cleaner.observer = tally.add_compacted
         cleanable = find_cleanable(log, cleaner.states.checkpointed(log), now_ms)
         is_cleaned = True

@@ -20,8 +20,7 @@ from kafkalog.cleaner.cleanable_range import (
     find_first_dirty,
     find_limits,
 )
-from kafkalog.cleaner.log_cleaner import LogCleaner
-from kafkalog.cleaner.log_copies import rehearsed
+from kafkalog.cleaner.log_copies import cleaner_of, rehearsed
 from kafkalog.cleaner.partition_facts import (
     PartitionFacts,
     SegmentFacts,
@@ -316,7 +315,7 @@ def _uncleanable(facts: PartitionFacts) -> Iterator[Reason]:
     try:
         with rehearsed(facts.directory, facts.name, facts.config) as rehearsal:
             rehearsal.disk.discards_records = True
-            LogCleaner({facts.name: rehearsal.log}).clean(*facts.name)
+            cleaner_of(rehearsal.log).clean(*facts.name)
     except LogCleaningAbortedError:  # a segment is split, for a new round
         return
     except KafkaLogError as error:

@@ -435,6 +435,10 @@ def test_a_batch_that_is_too_large_is_not_decompressed(logs, codec):
     ) as raised:
         clean(logs, max_batch_bytes=9_999)
     assert raised.value.path == log.growing_segments[0].path
+    cleaner = LogCleaner(logs)
+    cleaner.max_batch_bytes = 9_999
+    cleaner.work()
+    assert isinstance(cleaner.uncleanable["a", 0], BatchTooLargeError)
     assert clean(logs, max_batch_bytes=20_000) is not None
 
 
