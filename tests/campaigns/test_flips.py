@@ -98,6 +98,7 @@ def test_a_flipped_bit_outside_the_checksum_changes_no_key_or_value(
                 assert (values, bit // 8 in range(8, 12)) == ([], True)
             found += error is not None
             tried += 1
+    assert 0 < found < tried
     figure("bit flips", "outside a checksum", tried, f"{found:,} of them an error")
 
 

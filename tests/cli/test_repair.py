@@ -71,7 +71,7 @@ def test_an_applied_repair_that_changes_nothing_says_why_in_each_form(tmp_path):
 
 def test_settings_that_keep_changes_from_being_made_are_named(tmp_path):
     logs = damaged(tmp_path, damages.flip_payload_in_first)
-    shutil.copytree(logs / "torn.gzip-0", logs / "copy-0")
+    shutil.copytree(golden_data.logs("k431-clean") / "orders.none-0", logs / "copy-0")
     damages.torn_index(logs / "copy-0")
     planned, losing = kafkalog.repair(logs).unchanged_because
     assert planned.startswith("apply: it is not set, and ")

@@ -77,6 +77,13 @@ def test_after_a_clean_shutdown_a_log_ends_at_its_recovery_point(name, directory
         assert log.high_watermark == marks[directory]
 
 
+def test_clean_shutdowns_have_checkpointed_offsets():
+    kinds = ("recovery-point-offset-checkpoint", "replication-offset-checkpoint")
+    for kind in kinds:
+        found = [directory in checkpoint(name, kind) for name, directory in CLEAN]
+        assert sum(found) > len(CLEAN) // 2
+
+
 @pytest.mark.parametrize(("name", "directory"), PARTITIONS)
 def test_leader_epochs_are_those_checkpointed(name, directory):
     expected = [

@@ -163,9 +163,9 @@ def test_leader_epochs_are_read_again_from_the_batches(ledger, content):
     path = ledger / "leader-epoch-checkpoint"
     original = path.read_bytes()
     path.write_bytes(content)
-    if not verify(ledger.parent).ok:
-        assert repair(ledger.parent, apply=True).ok
-        assert path.read_bytes() == original
+    assert not verify(ledger.parent).ok
+    assert repair(ledger.parent, apply=True).ok
+    assert path.read_bytes() == original
 
 
 @given(
