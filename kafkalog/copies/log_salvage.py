@@ -64,6 +64,7 @@ def salvage(
     topic: str | None = None,
     partition: int | None = None,
     fragment: bool | None = None,
+    undelete: bool = False,
 ) -> SalvageReport:
     """Write everything readable of damaged logs to a directory that a broker takes.
 
@@ -97,6 +98,11 @@ def salvage(
         Whether a file is a part of one log; otherwise it is an image. By default a file
         with the name of a ``.log`` is.
 
+    undelete : bool
+        Whether segments are written, too, that retention or a request to delete records
+        has marked ``.deleted`` and not removed yet. The log begins with the first of
+        them, or with its first record where only the log start offset has moved.
+
     Returns
     -------
     SalvageReport
@@ -115,7 +121,8 @@ def salvage(
         If there is not enough free space for the batches found in an image. What a log
         has is known only once it is written.
     LogArgumentError
-        If a topic or partition is given for a log directory, or is no legal name.
+        If a topic or partition is given for a log directory, or is no legal name, or
+        if `undelete` is given for a file.
 
     Examples
     --------
@@ -142,26 +149,31 @@ def salvage(
                 raise LogArgumentError(
                     "topic or partition of a log directory, expected none"
                 )
-            rows = list(_of_log_directory(source, copy))
+            rows = list(_of_log_directory(source, copy, undelete=undelete))
         else:
             name = _chosen_name(source, topic, partition)
+            if undelete and not source.is_dir():
+                raise LogArgumentError("undelete of a file, expected a directory")
             if fragment is None:
                 fragment = source.name.endswith(FILE_ENDINGS)
             if source.is_dir() or fragment:
-                rows = [_of_one(source, name, copy)]
+                rows = [_of_one(source, name, copy, undelete=undelete)]
             else:
                 rows = list(_of_image(source, name, copy))
     return SalvageReport(tuple(rows))
 
 
-def _of_log_directory(source: Path, copy: CopyDirectory) -> Iterator[SalvagedPartition]:
+def _of_log_directory(
+    source: Path, copy: CopyDirectory, *, undelete: bool
+) -> Iterator[SalvagedPartition]:
     copy.copy_identity(source)
     cluster = cluster_topics(source / METADATA_PARTITION)
     cluster_ids = {} if cluster is None else cluster.topic_ids
     for parsed, directory in list_partitions(source):
         if isinstance(directory, Path):
             topic_id = cluster_ids.get(parsed.topic)
-            yield _of_one(directory, (parsed.topic, parsed.partition), copy, topic_id)
+            name = parsed.topic, parsed.partition
+            yield _of_one(directory, name, copy, topic_id, undelete=undelete)
     for parsed, link in linked_partitions(source):
         if parsed.state is None:
             yield SalvagedPartition(
@@ -194,7 +206,12 @@ def _chosen_name(source: Path, topic: str | None, partition: int | None) -> Name
 
 
 def _of_one(
-    source: Path, name: Name, copy: CopyDirectory, cluster_id: str | None = None
+    source: Path,
+    name: Name,
+    copy: CopyDirectory,
+    cluster_id: str | None = None,
+    *,
+    undelete: bool,
 ) -> SalvagedPartition:
     """Write the partition of a directory or of a file.
 
@@ -202,7 +219,10 @@ def _of_one(
     no valid one: a broker would take it for a stray.
     """
     is_directory = source.is_dir()
-    batches = ValidBatches.of(source, name) if is_directory else ValidBatches()
+    batches = ValidBatches()
+    if is_directory:
+        find = ValidBatches.undeleted if undelete else ValidBatches.of
+        batches = find(source, name)
     topic_id = topic_id_of(source) if is_directory else None
     if topic_id is None and cluster_id is not None:
         topic_id = cluster_id
@@ -224,6 +244,7 @@ def _of_one(
         bytes_unreadable=batches.bytes_unreadable,
         source=str(source),
         notes=tuple(batches.notes),
+        undeleted_segments=len(batches.deleted),
     )
 
 

@@ -39,6 +39,8 @@ class SalvagedPartition:
     notes : tuple of str
         Batches that were rejected, and why; leader epochs that were damaged, and those
         that the batches have now; that the source is a link, which is not followed.
+    undeleted_segments : int
+        Segments that retention had marked ``.deleted``, and that were written.
     """
 
     topic: str
@@ -50,6 +52,7 @@ class SalvagedPartition:
     source: str
     source_ranges: tuple[tuple[int, int], ...] = ()
     notes: tuple[str, ...] = ()
+    undeleted_segments: int = 0
 
     @property
     def ok(self) -> bool:

@@ -12,7 +12,7 @@ wrong, unless there are other gaps, as compaction leaves them.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -148,11 +148,24 @@ class ValidBatches:
     """The base offsets of all segments that are known."""
     restored: list[int] = field(default_factory=list)
     """The indexes of those whose header was damaged, and is corrected."""
+    deleted: dict[int, Location] = field(default_factory=dict)
+    """The segments that retention has marked as deleted and that are read as well."""
     _workspace: Workspace = field(default_factory=Workspace)
     has_gaps: bool = False
     """Whether offsets are missing between batches without damage."""
     _epoch: int = NO_LEADER_EPOCH
     _next: LogSegment | None = None
+
+    @classmethod
+    def undeleted(cls, directory: Location, name: Name) -> Self:
+        """Return the batches from the first on that retention has not removed yet.
+
+        The log starts with them. Epochs are those of the batches, as the checkpoint has
+        no earlier ones.
+        """
+        known = KnownOffsets.of(directory, name)
+        known = known._replace(log_start_offset=None, epochs=[])
+        return cls(known, deleted=_deleted_segments(directory))
 
     @classmethod
     def of(cls, directory: Location, name: Name) -> Self:
@@ -180,7 +193,7 @@ class ValidBatches:
         """
         self.bases = _known_bases(directory)
         known = self.bases[:]
-        segments = _live_segments(directory)
+        segments = _live_segments(directory, self.deleted)
         for segment, self._next in zip(segments, [*segments, None][1:], strict=True):
             while known and known[0] < segment.base_offset:
                 self._lose(known.pop(0))
@@ -381,8 +394,12 @@ def _read_index(
     return index if len(index) else None
 
 
-def _live_segments(directory: Location) -> list[LogSegment]:
+def _live_segments(
+    directory: Location, deleted: Mapping[int, Location]
+) -> list[LogSegment]:
     """Return the segments of a log, with a compaction that was interrupted finished.
+
+    The `deleted` ones before them are among them.
 
     As when a broker starts, a ``.swap`` file, which is complete, replaces the segments
     whose offsets it has. A damaged one does not.
@@ -397,12 +414,29 @@ def _live_segments(directory: Location) -> list[LogSegment]:
             for base in [base for base in paths if name.base_offset <= base < end]:
                 del paths[base]
             paths[name.base_offset] = directory / entry.name
+    paths |= deleted
     bases = sorted(paths)
     ends = [*(base - 1 for base in bases[1:]), MAX_OFFSET][: len(bases)]
     return [
         LogSegment(paths[base], base, end)
         for base, end in zip(bases, ends, strict=True)
     ]
+
+
+def _deleted_segments(directory: Location) -> dict[int, Location]:
+    """Return the ``.log.deleted`` files that retention has left, by base offset.
+
+    They are below the first segment. Those among the others were replaced by
+    compaction, and those above were truncated.
+    """
+    live = list_segments(directory)
+    first = live[0].base_offset if live else MAX_OFFSET
+    names = parse_file_names(entry.name for entry in entries(directory))
+    return {
+        name.base_offset: directory / file
+        for file, name in names.items()
+        if (name.kind, name.suffix) == ("log", "deleted") and name.base_offset < first
+    }
 
 
 def end_of_whole(segment: LogSegment) -> int | None:

@@ -25,6 +25,7 @@ from kafkalog.codecs.counted_nouns import counted
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.errors import ConfigError, KafkaLogError
 from kafkalog.log.cluster_metadata import METADATA_PARTITION
+from kafkalog.log.log_segments import list_segments
 from kafkalog.log.recovery.log_loading import check_log
 from kafkalog.log.topic_settings import PartitionSettings, TopicSettings
 from kafkalog.manager.cluster_image import ClusterImage
@@ -61,6 +62,7 @@ from kafkalog.startup.start_report import (
     StartState,
 )
 from kafkalog.storage.file_names import (
+    MAX_OFFSET,
     META_PROPERTIES,
     METADATA_TOPIC,
     PartitionDir,
@@ -579,7 +581,8 @@ class _BrokerStart:
             if rate is not None:
                 loaded.note(seconds=loaded.start.bytes_to_read / rate)
             for path in loaded.removed:
-                loaded.found.add_freeable(path, _kind_of(path))
+                kind = _kind_of(path, loaded.start.directory)
+                loaded.found.add_freeable(path, kind)
             if loaded.name.state == "stray":
                 path = Path(loaded.start.directory)
                 loaded.found.add_freeable(path, FreeableKind.STRAY)
@@ -661,12 +664,27 @@ def _unread(name: PartitionDir, path: Path) -> PartitionStart:
     )
 
 
-def _kind_of(path: Path) -> FreeableKind:
+def _kind_of(path: Path, directory: str) -> FreeableKind:
+    """Return why a file or directory of a partition can be freed."""
     if path.name.endswith("-delete"):
         return FreeableKind.DELETED_PARTITION
     if path.name.endswith(".deleted"):
+        is_log = path.name.endswith(".log.deleted")
+        if is_log and _base_of(path) < _first_base(Path(directory)):
+            return FreeableKind.DELETED_SEGMENT
         return FreeableKind.DELETED_FILE
     return FreeableKind.UNFINISHED
+
+
+def _base_of(path: Path) -> int:
+    name = parse_file_name(path.name)
+    return MAX_OFFSET if name is None else name.base_offset
+
+
+def _first_base(directory: Path) -> int:
+    """Return the base offset of a log's first segment; 0 without any."""
+    segments = list_segments(directory)
+    return segments[0].base_offset if segments else 0
 
 
 def _total_free(directories: Sequence[FoundDirectory]) -> int:

@@ -47,6 +47,7 @@ class FreeableKind(StrEnum):
     DELETED_PARTITION = "deleted_partition"
     UNFINISHED = "unfinished"
     STRAY = "stray"
+    DELETED_SEGMENT = "deleted_segment"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,9 @@ class Freeable:
     kind : FreeableKind
         ``deleted_file``, ``deleted_partition`` and ``unfinished`` are removed by the
         broker itself, at once or after ``file.delete.delay.ms``. A ``stray`` is kept by
-        the broker: look at its records first.
+        the broker: look at its records first. A ``deleted_segment`` was removed by
+        retention or a request, and no record of it is elsewhere in the log: until the
+        broker starts, which removes it, `salvage` with ``undelete`` brings it back.
     """
 
     path: str

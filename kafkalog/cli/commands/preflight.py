@@ -17,6 +17,7 @@ from kafkalog.cli.command_options import (
 )
 from kafkalog.cli.command_output import TableField
 from kafkalog.cli.exits import Exit
+from kafkalog.codecs.counted_nouns import counted
 
 if TYPE_CHECKING:
     from kafkalog.startup.start_report import StartReport
@@ -160,6 +161,11 @@ def _summary(report: StartReport) -> Iterator[str]:
             yield f"{each.directory}: about {each.seconds:.1f} seconds of reading"
         if each.bytes_freeable:
             yield f"{each.directory}: {each.bytes_freeable:,} bytes can be freed before"
+        deleted = [one for one in each.freeable if one.kind == "deleted_segment"]
+        if deleted:
+            segments = counted(len(deleted), "segment")
+            how = "the broker removes them, salvage --undelete brings them back"
+            yield f"{each.directory}: {segments} marked .deleted: {how}"
     for stop in report.stops:
         yield f"the broker does not start: {stop}"
     for each in report.not_checked:

@@ -45,6 +45,7 @@ FIELDS: Final = (
     epilog=examples(
         "kafkalog salvage /mnt/failed/kafka /var/lib/kafka/salvaged",
         "kafkalog salvage /tmp/fragment.bin salvaged --fragment --topic orders",
+        "kafkalog salvage /var/lib/kafka/data/orders-0 undeleted --undelete",
     ),
 )
 @click.argument("source", metavar="SRC", type=LocalPath())
@@ -61,6 +62,12 @@ FIELDS: Final = (
     help="Read a file as a part of one log, or as an image of a disk. "
     "By default a file named .log is a part of a log.",
 )
+@click.option(
+    "--undelete",
+    is_flag=True,
+    help="Write also segments that retention has marked .deleted and not removed yet, "
+    "and begin the log with them.",
+)
 @format_options
 def command(
     source: Path,
@@ -68,6 +75,7 @@ def command(
     topic: str | None,
     partition: int | None,
     fragment: bool | None,
+    undelete: bool,
     form: str | None,
     no_color: bool,
 ) -> None:
@@ -98,7 +106,12 @@ def command(
     with refusals():
         try:
             report = salvage(
-                source, target, topic=topic, partition=partition, fragment=fragment
+                source,
+                target,
+                topic=topic,
+                partition=partition,
+                fragment=fragment,
+                undelete=undelete,
             )
         except LogArgumentError as error:
             raise click.UsageError(str(error)) from None
