@@ -23,7 +23,8 @@ import errno
 import mmap
 import os
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Self, TypeAlias
 
@@ -38,6 +39,17 @@ Data = bytes | bytearray | memoryview
 
 TEMPORARY: Final = ".tmp"
 """Suffix of a file's name while its replacement is written, as in Kafka."""
+
+
+@contextmanager
+def _errors_of(path: Path_) -> Iterator[None]:
+    """Name the file in errors of calls on a descriptor, which do not name it."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 class DurableFile:
@@ -85,22 +97,26 @@ class DurableFile:
 
     def read(self, position: int, length: int) -> bytes:
         """Read `length` bytes at `position`, fewer only at the end of the file."""
-        data = os.pread(self.descriptor, length, position)
-        while len(data) < length:
-            rest = os.pread(self.descriptor, length - len(data), position + len(data))
-            if not rest:
-                break
-            data += rest
+        with _errors_of(self.path):
+            data = os.pread(self.descriptor, length, position)
+            while len(data) < length:
+                begin = position + len(data)
+                rest = os.pread(self.descriptor, length - len(data), begin)
+                if not rest:
+                    break
+                data += rest
         return data
 
     def read_into(self, buffer: npt.NDArray[np.uint8], position: int) -> int:
         """Fill `buffer` from `position` on; return how many bytes were read."""
         read = 0
-        while read < len(buffer):
-            count = os.preadv(self.descriptor, [buffer[read:].data], position + read)
-            if not count:
-                break
-            read += count
+        with _errors_of(self.path):
+            while read < len(buffer):
+                rest = buffer[read:].data
+                count = os.preadv(self.descriptor, [rest], position + read)
+                if not count:
+                    break
+                read += count
         return read
 
     def map(self, length: int) -> mmap.mmap:
@@ -170,15 +186,20 @@ class Disk:
 
     def truncate(self, file: DurableFile, size: int) -> None:
         """Set a file's size: truncate it, or extend it with zeros."""
-        os.ftruncate(file.descriptor, size)
+        with _errors_of(file.path):
+            os.ftruncate(file.descriptor, size)
 
     def sync(self, file: DurableFile) -> None:
         """Force a file's bytes and size to disk; `sync_directory` forces its name."""
-        os.fsync(file.descriptor)
+        with _errors_of(file.path):
+            os.fsync(file.descriptor)
 
     def sync_directory(self, path: Path_) -> None:
         """Force the names in a directory to disk: creations, renames, removals."""
-        with DurableFile(self, Path(path), os.O_RDONLY | os.O_DIRECTORY) as names:
+        with (
+            DurableFile(self, Path(path), os.O_RDONLY | os.O_DIRECTORY) as names,
+            _errors_of(path),
+        ):
             os.fsync(names.descriptor)
 
     def rename(self, source: Path_, target: Path_) -> None:
@@ -210,11 +231,12 @@ class Disk:
         owner: tuple[int, int],
     ) -> None:
         """Set a file's modification time, permissions, and user and group id."""
-        status = os.fstat(file.descriptor)
-        if owner != (status.st_uid, status.st_gid):
-            os.fchown(file.descriptor, *owner)
-        os.fchmod(file.descriptor, mode)
-        os.utime(file.descriptor, ns=(mtime_ns, mtime_ns))
+        with _errors_of(file.path):
+            status = os.fstat(file.descriptor)
+            if owner != (status.st_uid, status.st_gid):
+                os.fchown(file.descriptor, *owner)
+            os.fchmod(file.descriptor, mode)
+            os.utime(file.descriptor, ns=(mtime_ns, mtime_ns))
 
     def content_path(self, path: Path_) -> Path:
         """Return the path at which the content of a file can be read: its own.

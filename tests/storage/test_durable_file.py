@@ -1,5 +1,6 @@
 """The order of durable writes, and the files after a failure at each step."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -229,3 +230,32 @@ def test_a_test_disk_can_override_every_change():
     unchanging = {"content_path"}
     public = {name for name in vars(Disk) if not name.startswith("_")}
     assert public - composed - unchanging == {*EFFECTS, "write_each"}
+
+
+@pytest.mark.parametrize(
+    ("call", "use"),
+    [
+        ("fsync", lambda file: file.sync()),
+        ("fsync", lambda file: DISK.sync_directory(file.path.parent)),
+        ("ftruncate", lambda file: file.truncate(0)),
+        ("pread", lambda file: file.read(0, 1)),
+        ("preadv", lambda file: file.read_into(np.empty(1, np.uint8), 0)),
+        ("fchmod", lambda file: set_attributes(file)),
+    ],
+    ids=["sync", "sync_directory", "truncate", "read", "read_into", "attributes"],
+)
+def test_an_error_of_the_disk_names_the_file(call, use, tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    with DISK.open(tmp_path / "0.log", create=True) as file:
+        monkeypatch.setattr(os, call, fail)
+        with pytest.raises(OSError, match="Read-only file system") as caught:
+            use(file)
+    assert caught.value.filename in (str(file.path), str(tmp_path))
+
+
+def set_attributes(file):
+    status = os.stat(file.path)  # noqa: PTH116
+    owner = status.st_uid, status.st_gid
+    DISK.set_attributes(file, mtime_ns=0, mode=0o600, owner=owner)
