@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
-from threading import Condition, RLock
+from threading import Condition, RLock, get_ident
 from typing import Final
 
 from kafkalog.cleaner.cleanable_range import CleanableLog, find_cleanable
@@ -32,6 +32,7 @@ from kafkalog.storage.checkpoint_file import (
     write_offsets,
 )
 from kafkalog.storage.file_names import PartitionDir
+from kafkalog.storage.forked_process import leave_after_fork
 
 WAIT_SECONDS: Final = 0.1
 
@@ -51,7 +52,15 @@ class CleaningStates:
         self._lock = RLock()
         self._changed = Condition(self._lock)
         self._states: dict[Name, State | int] = {}
+        self._threads: dict[Name, int] = {}  # those of the rounds
+        leave_after_fork(self)
         self._uncleanable: dict[Name, tuple[WritableLog, Exception]] = {}
+
+    def _leave_to_parent(self) -> None:
+        """Drop all rounds and pauses in a forked process: it has no such thread."""
+        self._lock = RLock()
+        self._changed = Condition(self._lock)
+        self._states = {}
 
     # Choosing a log
 
@@ -68,7 +77,7 @@ class CleaningStates:
             if not candidates:
                 return None
             filthiest = max(candidates, key=lambda log: log.cleanable_ratio)
-            self._states[filthiest.name] = State.IN_PROGRESS
+            self._begin([filthiest.name])
             return filthiest
 
     def take(self, name: Name, now_ms: int) -> CleanableLog | None:
@@ -79,15 +88,28 @@ class CleaningStates:
             cleanable = self._range(self.logs[name], now_ms, checks_age=False)
             if not cleanable.cleanable_bytes:
                 return None
-            self._states[name] = State.IN_PROGRESS
+            self._begin([name])
             return cleanable
 
     def take_deletable(self) -> dict[Name, WritableLog]:
         """Return the compacted logs, for retention; mark them as in progress."""
         with self._lock:
             logs = dict(self._free())
-            self._states |= dict.fromkeys(logs, State.IN_PROGRESS)
+            self._begin(logs)
             return logs
+
+    def _begin(self, names: Iterable[Name]) -> None:
+        for name in names:
+            self._threads[name] = get_ident()
+            self._states[name] = State.IN_PROGRESS
+
+    def _is_running(self, name: Name) -> bool:
+        """Return whether another thread is in a round over a log.
+
+        One of this thread was interrupted, as this thread is here.
+        """
+        is_round = isinstance(self._states.get(name), State)
+        return is_round and self._threads.get(name) != get_ident()
 
     @contextmanager
     def uncompacted_paused(self) -> Iterator[set[Name]]:
@@ -202,13 +224,13 @@ class CleaningStates:
                 self._states[name] = State.ABORTED
             else:
                 self._states[name] = 1 if state is None else state + 1
-            while isinstance(self._states.get(name), State):
+            while self._is_running(name):
                 self._changed.wait(WAIT_SECONDS)
 
     def wait_until_idle(self) -> None:
         """Wait until no round is in progress."""
         with self._lock:
-            while any(isinstance(state, State) for state in self._states.values()):
+            while any(map(self._is_running, list(self._states))):
                 self._changed.wait(WAIT_SECONDS)
 
     def resume(self, names: Iterable[Name]) -> None:

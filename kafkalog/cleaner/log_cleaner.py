@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from sys import float_info
-from typing import Final, Self
+from typing import Final
 
 from kafkalog.cleaner.batch_filter import Observer
 from kafkalog.cleaner.cleanable_range import CleanableLog
@@ -26,6 +26,7 @@ from kafkalog.errors import (
 )
 from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.log.clock import Scheduler
+from kafkalog.log.closing import ClosedAtEnd
 from kafkalog.log.ownership import Name
 from kafkalog.log.runtime import DISK_FAILURES
 from kafkalog.log.writable_log import WritableLog
@@ -34,7 +35,7 @@ TASK_NAME: Final = "kafka-log-cleaner-thread-"
 NO_LIMIT: Final = float_info.max
 
 
-class LogCleaner:
+class LogCleaner(ClosedAtEnd):
     """A cleaner that compacts logs: it keeps the last record of each key.
 
     Parameters
@@ -343,8 +344,6 @@ class LogCleaner:
         self._is_closed = True
         self.states.wait_until_idle()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def abandon(self) -> None:
+        """Do the same as `close`: a cleaner owns no files."""
         self.close()

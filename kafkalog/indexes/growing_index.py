@@ -41,6 +41,7 @@ from kafkalog.errors import (
 from kafkalog.formats.layout import MAX_OFFSET_DELTA
 from kafkalog.indexes.index_table import torn_error
 from kafkalog.storage.durable_file import DISK, Disk, DurableFile, Write
+from kafkalog.storage.forked_process import leave_after_fork
 
 SMALL_BYTES: Final = 1 << 16
 """Smaller files are copied rather than mapped: a mapping keeps the file open."""
@@ -56,24 +57,36 @@ class _Closable(Protocol):
     def close_if_idle(self) -> None: ...
 
 
-_open: Final[dict[_Closable, None]] = {}
-_open_lock: Final = Lock()
+class _OpenIndexes:
+    """The indexes with a descriptor, in the order in which they were opened."""
+
+    def __init__(self) -> None:
+        self._indexes: dict[_Closable, None] = {}
+        self._lock = Lock()
+        leave_after_fork(self)
+
+    def add(self, index: _Closable) -> None:
+        """Add an index; close the oldest above `MOST_OPEN`."""
+        with self._lock:
+            self._indexes.pop(index, None)
+            self._indexes[index] = None
+            above = max(0, len(self._indexes) - MOST_OPEN)
+            oldest = list(islice(self._indexes, above))
+        for each in oldest:
+            each.close_if_idle()
+
+    def remove(self, index: _Closable) -> None:
+        """Remove an index that has no descriptor any more."""
+        with self._lock:
+            self._indexes.pop(index, None)
+
+    def _leave_to_parent(self) -> None:
+        """Forget the indexes of the parent process, which are not used here."""
+        self._indexes = {}
+        self._lock = Lock()
 
 
-def _note_open(index: _Closable) -> None:
-    """Register an index that has a descriptor; close the oldest above `MOST_OPEN`."""
-    with _open_lock:
-        _open.pop(index, None)
-        _open[index] = None
-        oldest = list(islice(_open, max(0, len(_open) - MOST_OPEN)))
-    for index in oldest:
-        index.close_if_idle()
-
-
-def _forget_open(index: _Closable) -> None:
-    """Remove an index that has no descriptor any more."""
-    with _open_lock:
-        _open.pop(index, None)
+_open: Final = _OpenIndexes()
 
 
 @contextmanager
@@ -360,7 +373,7 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
 
     def _keep(self, file: DurableFile) -> DurableFile:
         self._file = file
-        _note_open(self)
+        _open.add(self)
         return file
 
     def _release(self) -> None:
@@ -368,7 +381,7 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
             file, self._file = self._file, None
             file.close()
         if not isinstance(self._view, mmap.mmap):
-            _forget_open(self)
+            _open.remove(self)
 
     def _cut_to(self, count: int) -> None:
         self._newest = bytes(self._entry(count - 1)) if count else b""
@@ -384,7 +397,7 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
             file = self._file or self._disk.open(self.path)
             if self._size > SMALL_BYTES:
                 self._view, self._viewed = file.map(self._size), self._size
-                _note_open(self)
+                _open.add(self)
             else:
                 self._view, self._viewed = file.read(0, used), used
             if file is not self._file:
@@ -401,7 +414,7 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
     def _forget_view(self) -> None:
         self._view, self._viewed = b"", 0
         if self._file is None:
-            _forget_open(self)
+            _open.remove(self)
 
     def _entry(self, slot: int) -> memoryview:
         at = slot * self.ENTRY_BYTES

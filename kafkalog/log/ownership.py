@@ -40,6 +40,7 @@ from kafkalog.storage.checkpoint_file import (
 )
 from kafkalog.storage.durable_file import DISK, Disk, DurableFile
 from kafkalog.storage.file_names import CLEAN_SHUTDOWN, LOCK
+from kafkalog.storage.forked_process import FORK_LOCK, leave_after_fork
 
 Name = tuple[str, int]
 """Topic and partition."""
@@ -48,7 +49,6 @@ WHOLE: Final = None
 """The name that stands for all logs of a directory."""
 
 _owned: Final[dict[Path, OwnedDirectory]] = {}
-_registry_lock: Final = Lock()
 
 
 class OwnedDirectory:
@@ -73,6 +73,7 @@ class OwnedDirectory:
         self._lock_was_there = False
         self._lock: DurableFile | None = None
         self._marker: bytes | None = None
+        leave_after_fork(self)
 
     def lock(self) -> None:
         """Lock the directory; create it if it is missing."""
@@ -110,7 +111,7 @@ class OwnedDirectory:
                 self._lock.close()
                 self._lock = None
 
-    def leave_to_parent(self) -> None:
+    def _leave_to_parent(self) -> None:
         """Give up the directory in a process that was forked from its owner.
 
         The descriptor is closed before this process can take the lock itself: closing
@@ -120,6 +121,7 @@ class OwnedDirectory:
         self._changed = Lock()
         if self._lock is not None:
             self._lock.close()
+        _owned.pop(self.path, None)
 
     def _check_not_inherited(self) -> None:
         if self.is_inherited:
@@ -248,7 +250,7 @@ class OwnedDirectory:
         """
         if self.is_inherited:
             return
-        with _registry_lock:
+        with FORK_LOCK:
             # If a directory is owned as a whole, `_open` does not list its logs.
             if name not in self._open and WHOLE not in self._open:
                 return
@@ -292,7 +294,7 @@ def own_directory(path: Path, name: Name | None, disk: Disk = DISK) -> OwnedDire
     has it locked, or this process has the log open.
     """
     path = path.resolve()
-    with _registry_lock:
+    with FORK_LOCK:
         owned = _owned.get(path)
         if owned is not None:
             owned._check_not_open(name)
@@ -334,19 +336,3 @@ def _is_still(path: Path, file: DurableFile) -> bool:
         return os.path.samestat(path.stat(), os.fstat(file.descriptor))
     except FileNotFoundError:
         return False
-
-
-def _leave_all_to_parent() -> None:
-    """Give up all directories in a forked process: record locks are not inherited."""
-    for owned in _owned.values():
-        owned.leave_to_parent()
-    _owned.clear()
-    _registry_lock.release()
-
-
-# Held across a fork, so that no directory is partly locked or released in a child.
-os.register_at_fork(
-    before=_registry_lock.acquire,
-    after_in_parent=_registry_lock.release,
-    after_in_child=_leave_all_to_parent,
-)

@@ -16,13 +16,11 @@ Source: ``LogDirFailureChannel.java``, ``LocalLog.maybeHandleIOException``.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
 from threading import RLock
 from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
-from weakref import WeakSet
 
 from kafkalog.errors import (
     CorruptCheckpointError,
@@ -33,6 +31,7 @@ from kafkalog.errors import (
 from kafkalog.log.clock import Clock, Scheduler, Task, ThreadScheduler, Work
 from kafkalog.segment.open_files import OpenFiles
 from kafkalog.storage.durable_file import DISK, Disk
+from kafkalog.storage.forked_process import leave_after_fork
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -48,7 +47,8 @@ class Runtime:
     """The clock, scheduler, disk and lock of one log, and its failure if it has failed.
 
     `failure` is the error for which the log closed itself. `is_reported` is whether a
-    caller has seen that error.
+    caller has seen that error. `is_inherited` is whether this is a forked process, and
+    the log is open in its parent.
     """
 
     def __init__(
@@ -61,12 +61,13 @@ class Runtime:
         self._owns_scheduler = scheduler is None
         self.disk = disk
         self.lock = RLock()
+        self.is_inherited = False
         self.open_files = OpenFiles()
         self.failure: Exception | None = None
         self.is_reported = True
         self.closed = False
         self._closed_because = CLOSED
-        _runtimes.add(self)
+        leave_after_fork(self)
 
     def now_ms(self) -> int:
         """Return the time, in ms since 1970."""
@@ -115,14 +116,21 @@ class Runtime:
             self.fail(error)
             raise
 
+    @property
+    def was_interrupted(self) -> bool:
+        """Whether the log closed itself for another reason than a failed disk."""
+        failure = self.failure
+        return failure is not None and not isinstance(failure, DISK_FAILURES)
+
     def stop(self) -> None:
         """Stop the log's own scheduler. The lock must not be held."""
         if self._owns_scheduler:
             self.scheduler.shutdown()
 
-    def leave_to_parent(self) -> None:
+    def _leave_to_parent(self) -> None:
         """Close the log in a forked process, in which no other thread runs."""
         self.lock = RLock()
+        self.is_inherited = True
         self._owns_scheduler = False
         self.closed, self._closed_because = True, INHERITED
 
@@ -146,17 +154,6 @@ class Runtime:
                 raise
 
         return self.scheduler.schedule(name, run_if_open, delay_ms)
-
-
-_runtimes: Final[WeakSet[Runtime]] = WeakSet()
-
-
-def _leave_all_to_parent() -> None:
-    for runtime in _runtimes:
-        runtime.leave_to_parent()
-
-
-os.register_at_fork(after_in_child=_leave_all_to_parent)
 
 
 class Guarded(Protocol):

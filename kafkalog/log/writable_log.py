@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,7 @@ from kafkalog.indexes.txn_index import AbortedTransaction
 from kafkalog.log import deletion, retention, truncation, watermarks
 from kafkalog.log.appending import Appender, AppendResult, Outcome, integer
 from kafkalog.log.clock import Task
+from kafkalog.log.closing import ClosedAtEnd
 from kafkalog.log.flushing import close_in_order, flush, flush_unlocked
 from kafkalog.log.leader_epochs import EpochEnd
 from kafkalog.log.log import (
@@ -89,7 +90,7 @@ def _only(outcomes: list[Outcome]) -> AppendResult:
     return outcome
 
 
-class WritableLog:
+class WritableLog(ClosedAtEnd):
     """A partition's log, open for writing; made by ``kafkalog.open(path, "a")``.
 
     Attributes
@@ -124,12 +125,6 @@ class WritableLog:
         self.path = locate(state.directory)
         name = parse_partition_dir(state.directory.absolute().name)
         self.topic, self.partition = (name.topic, name.partition) if name else ("", -1)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<WritableLog {self.path}>"
@@ -1189,6 +1184,8 @@ class WritableLog:
         kafkalog.errors.LogClosedError: the log is closed
         """
         runtime = self.runtime
+        if runtime.is_inherited:  # its locks may be held by threads of the parent
+            return
         try:
             with runtime.lock:
                 try:
@@ -1225,6 +1222,8 @@ class WritableLog:
         ...         log.report.clean
         False
         """
+        if self.runtime.is_inherited:
+            return
         try:
             with self.runtime.lock:
                 self._abandon()

@@ -15,12 +15,13 @@ from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from threading import RLock
-from typing import Self
+from typing import Final
 
 from kafkalog.cleaner import LogCleaner
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.errors import (
     InconsistentTopicIdError,
+    KafkaLogError,
     LogArgumentError,
     LogClosedError,
     LogStateError,
@@ -28,6 +29,7 @@ from kafkalog.errors import (
 from kafkalog.formats.properties import MetaProperties
 from kafkalog.log.appending import integer
 from kafkalog.log.clock import Clock, Scheduler, SystemClock, Task, ThreadScheduler
+from kafkalog.log.closing import ClosedAtEnd
 from kafkalog.log.ownership import Name
 from kafkalog.log.recovery.recovery_report import warn_of_lost_offsets
 from kafkalog.log.remote_offsets import warn_of_missing_start
@@ -73,10 +75,14 @@ from kafkalog.storage.checkpoint_file import (
 )
 from kafkalog.storage.durable_file import DISK, Disk
 from kafkalog.storage.file_names import MAX_INT32
+from kafkalog.storage.forked_process import leave_after_fork
 from kafkalog.storage.location import AnyPath, local_path
 
+REFUSALS: Final = (KafkaLogError, OSError, LookupError, TypeError, ValueError)
+"""Errors of a call after which the manager is open. Any other is an interrupt."""
 
-class LogManager(Mapping[Name, WritableLog]):
+
+class LogManager(ClosedAtEnd, Mapping[Name, WritableLog]):
     """The logs of one or several log directories, by (topic, partition).
 
     A manager is a mapping of the open logs. The directories are created if they are
@@ -196,6 +202,8 @@ class LogManager(Mapping[Name, WritableLog]):
         self._scheduler = ThreadScheduler(threads) if scheduler is None else scheduler
         self._lock = RLock()
         self._closed = False
+        self._is_inherited = False
+        leave_after_fork(self)
         context = ManagerContext(
             broker=self.broker,
             settings=self._settings,
@@ -1098,8 +1106,11 @@ class LogManager(Mapping[Name, WritableLog]):
         """Flush and close all logs, and write checkpoints and clean shutdown markers.
 
         A directory in which that fails gets no marker, so its logs are recovered when
-        it is opened again. Directories that are offline stay unchanged. A second call
-        has no effect.
+        it is opened again. So does one with a log that an interrupt had closed.
+        Directories that are offline stay unchanged. A second call has no effect.
+
+        If the call is interrupted, the directories that are not closed yet are closed
+        as by `abandon`.
 
         Raises
         ------
@@ -1113,19 +1124,31 @@ class LogManager(Mapping[Name, WritableLog]):
         ...     logs = kafkalog.LogManager(root)
         ...     logs.close()
         """
+        if self._is_inherited:
+            return
         try:
             with self._lock:
-                if self._closed:
-                    return
-                self._closed = True
-                self._close_cleaner()
-                count = len(self._directories)
-                with ThreadPoolExecutor(count, LOADING_THREADS) as threads:
-                    calls = [threads.submit(each.close) for each in self._directories]
-                for call in calls:
-                    call.result()
+                was_closed, self._closed = self._closed, True
+                if not was_closed:
+                    self._cleaner.close()
+                    self._close_directories()
+        except BaseException:
+            self.abandon()
+            raise
         finally:
             self._stop()
+
+    def _close_directories(self) -> None:
+        """Close the directories at the same time; raise the first error."""
+        threads = ThreadPoolExecutor(len(self._directories), LOADING_THREADS)
+        try:
+            calls = [threads.submit(each.close) for each in self._directories]
+            threads.shutdown()
+        except BaseException:
+            threads.shutdown()  # an interrupt: what is being closed is closed first
+            raise
+        for call in calls:
+            call.result()
 
     def abandon(self) -> None:
         """Close all files without a flush, as if the process had crashed.
@@ -1139,17 +1162,21 @@ class LogManager(Mapping[Name, WritableLog]):
         ...     logs = kafkalog.LogManager(root)
         ...     logs.abandon()
         """
-        with self._lock:
-            self._closed = True
-            self._close_cleaner()
-            for directory in self._directories:
-                directory.abandon()
-        self._stop()
+        if self._is_inherited:
+            return
+        try:
+            with self._lock:
+                self._closed = True
+                self._cleaner.close()
+                for directory in self._directories:
+                    directory.abandon()
+        finally:
+            self._stop()
 
-    def _close_cleaner(self) -> None:
-        # In a forked process no thread would end the rounds that were in progress.
-        if not any(each.is_inherited for each in self._directories):
-            self._cleaner.close()
+    def _leave_to_parent(self) -> None:
+        """Close the manager in a forked process, in which no other thread runs."""
+        self._lock, self._moving = RLock(), RLock()
+        self._is_inherited = self._closed = True
 
     def _stop(self) -> None:
         if self._owns_scheduler:
@@ -1159,12 +1186,12 @@ class LogManager(Mapping[Name, WritableLog]):
     def _while_open(self) -> Iterator[None]:
         """Hold the lock; raise `LogClosedError` if the manager is closed."""
         with self._lock:
-            if self._closed or any(each.is_inherited for each in self._directories):
+            if self._closed:
                 raise LogClosedError("the log manager is closed")
-            yield
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+            try:
+                yield
+            except REFUSALS:
+                raise
+            except BaseException:
+                self.abandon()  # memory and directories may differ
+                raise

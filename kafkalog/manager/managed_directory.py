@@ -264,11 +264,6 @@ class ManagedDirectory:
 
     # Running
 
-    @property
-    def is_inherited(self) -> bool:
-        """Whether the directory was opened by the parent process, before a fork."""
-        return self._owned is not None and self._owned.is_inherited
-
     def all_logs(self) -> Iterator[WritableLog]:
         """Yield the current logs, future logs included."""
         yield from [*self.logs.values(), *self.futures.values()]
@@ -299,9 +294,11 @@ class ManagedDirectory:
                     self.fail(error)
 
     def _offsets(self, checkpoint: str) -> Offsets:
-        offsets = self._offsets_of_links(checkpoint)
+        offsets = self._kept_offsets(checkpoint)
         for name, log in [*self.logs.items(), *self.futures.items()]:
             with log.runtime.lock:
+                if log.runtime.was_interrupted:
+                    continue
                 if checkpoint == RECOVERY_POINTS:
                     offsets[name] = log.recovery_point
                 elif checkpoint == HIGH_WATERMARKS:
@@ -310,11 +307,18 @@ class ManagedDirectory:
                     offsets[name] = start
         return offsets
 
-    def _offsets_of_links(self, checkpoint: str) -> Offsets:
-        """Return the checkpointed offsets of the links to partitions."""
-        if not self.found.linked:
+    def _kept_offsets(self, checkpoint: str) -> Offsets:
+        """Return the checkpointed offsets that stay as they are.
+
+        These are those of links to partitions, and of logs closed by an interrupt.
+        """
+        names = {(name.topic, name.partition) for name in self.found.linked} | {
+            (log.topic, log.partition)
+            for log in self.all_logs()
+            if log.runtime.was_interrupted
+        }
+        if not names:
             return {}
-        names = {(name.topic, name.partition) for name in self.found.linked}
         offsets = read_offsets_or_none(self.path, checkpoint)
         return {name: offset for name, offset in offsets.items() if name in names}
 
@@ -468,9 +472,10 @@ class ManagedDirectory:
     def close(self) -> None:
         """Flush and close all logs; write checkpoints and the clean shutdown marker.
 
-        If this fails, the marker is not written and the error is raised.
+        If this fails, the marker is not written and the error is raised. It is not
+        written either if a log was closed by an interrupt; that log is to be recovered.
         """
-        if self.failure is not None or self._owned is None or self.is_inherited:
+        if self.failure is not None or self._owned is None:
             return
         self.check_logs()
         with self._threads() as threads:
@@ -481,13 +486,17 @@ class ManagedDirectory:
         self.checkpoint()
         if self.failure is not None:
             raise self.failure
-        owned, self._owned = self._owned, None
         marker = None if self.found.linked else format_clean_shutdown()
-        owned.release(WHOLE, in_order=True, marker=marker)
+        in_order = not any(log.runtime.was_interrupted for log in self.all_logs())
+        self._owned.release(WHOLE, in_order=in_order, marker=marker)
+        self._owned = None
 
     def _close(self, log: WritableLog) -> Exception | None:
         try:
-            if not log.runtime.closed:
+            if log.runtime.was_interrupted:
+                log.owner = None
+                log.abandon()
+            elif not log.runtime.closed:
                 log.flush(include_active=True)
                 log.owner = None  # all logs' checkpoints are written together
                 log.close()
@@ -509,14 +518,15 @@ class ManagedDirectory:
 
         An existing marker is kept if no log was loaded.
         """
+        if self._owned is None:
+            return
         for log in self.all_logs():
             log.abandon()
+        with suppress(OSError):  # the first error is the one to report
+            self._owned.release(WHOLE, in_order=not self._loads)
         self.logs.clear()
         self.futures.clear()
-        owned, self._owned = self._owned, None
-        if owned is not None:
-            with suppress(OSError):  # the first error is the one to report
-                owned.release(WHOLE, in_order=not self._loads)
+        self._owned = None
 
     def _threads(self) -> ThreadPoolExecutor:
         count = self._context.broker.num_recovery_threads_per_data_dir

@@ -6,9 +6,11 @@ import os
 import threading
 import traceback
 import warnings
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
+from kafkalog.indexes import growing_index
 from kafkalog.storage.file_names import CLEAN_SHUTDOWN, LOCK
 from kafkalog.testing import ManualClock, ManualScheduler, open_log, open_manager
 from tests.log.writing import NOW, SMALL, batch
@@ -192,3 +194,74 @@ def test_a_child_leaves_the_logs_of_a_manager_to_its_parent(tmp_path):
     with managed(tmp_path) as manager:
         assert manager["orders", 0].report.clean
         assert manager["orders", 0].log_end_offset == 4
+
+
+@contextmanager
+def held_by_a_thread(*locks):
+    """Hold locks in another thread, as an operation of the parent may."""
+    held, enough = threading.Event(), threading.Event()
+
+    def hold():
+        with ExitStack() as stack:
+            for lock in locks:
+                stack.enter_context(lock)
+            held.set()
+            enough.wait()
+
+    holding = threading.Thread(target=hold)
+    holding.start()
+    held.wait()
+    try:
+        yield
+    finally:
+        enough.set()
+        holding.join()
+
+
+@pytest.mark.parametrize("how", ["close", "abandon", "__exit__"])
+def test_a_child_closes_a_log_while_a_thread_of_its_parent_appends_and_rolls(
+    tmp_path, how
+):
+    log = opened(tmp_path)
+    log.append(batch(2))
+    segment = log.growing_segments[-1]
+    indexes = segment.offset_index, segment.time_index, segment.txn_index
+    arguments = (None, None, None) if how == "__exit__" else ()
+    with held_by_a_thread(log.runtime.lock, *(index._lock for index in indexes)):
+        assert in_child(lambda: getattr(log, how)(*arguments)) is None
+        assert in_child(lambda: refusal(lambda: log.append(batch()))) == (
+            "LogClosedError"
+        )
+    log.append(batch(2))
+    log.close()
+
+
+def test_a_child_opens_another_log_while_a_thread_of_its_parent_opens_an_index(
+    tmp_path,
+):
+    def child():
+        with opened(tmp_path / "own") as own:
+            own.append(batch())
+            return own.log_end_offset
+
+    for name in ("parents", "own"):
+        (tmp_path / name).mkdir()
+    with opened(tmp_path / "parents") as log:
+        log.append(batch(2))
+        with held_by_a_thread(growing_index._open._lock):
+            assert in_child(child) == 1
+
+
+@pytest.mark.parametrize("how", ["close", "abandon", "__exit__"])
+def test_a_child_closes_a_manager_whatever_a_thread_of_its_parent_does(tmp_path, how):
+    manager = managed(tmp_path)
+    manager.open("orders", 0).append(batch(2))
+    arguments = (None, None, None) if how == "__exit__" else ()
+    locks = manager._lock, manager._moving, manager.cleaner.states._lock
+    with held_by_a_thread(*locks):
+        assert in_child(lambda: getattr(manager, how)(*arguments)) is None
+        for call in (manager.checkpoint, manager.retain, manager.advance_moves):
+            assert in_child(lambda call=call: refusal(call)) == "LogClosedError"
+        assert in_child(manager.cleaner.close) is None
+    manager["orders", 0].append(batch(2))
+    manager.close()
