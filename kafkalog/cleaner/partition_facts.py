@@ -246,7 +246,8 @@ def count_file_records(segment: LogSegment) -> int:
 
 def has_count(rows: BatchHeaders) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Return which batches have a possible number of records in their headers."""
-    return (rows["magic"] == 2) & counts_fit(rows, MAX_BATCH_BYTES)
+    has: np.ndarray[tuple[int], np.dtype[np.bool_]] = rows["magic"] == 2
+    return has & counts_fit(rows, MAX_BATCH_BYTES)
 
 
 def count_records(

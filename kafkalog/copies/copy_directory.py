@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from shutil import copyfile
+from shutil import copyfile, rmtree
 from typing import Final, Self
 
 import numpy as np
@@ -87,6 +87,10 @@ class CopyDirectory(PendingDirectory):
         """Return a new, empty log of a partition."""
         path = self.path / f"{name[0]}-{name[1]}"
         return CopiedLog(open_to_append(path, settings, topic_id=topic_id))
+
+    def remove(self, name: Name) -> None:
+        """Remove the log of a partition."""
+        rmtree(self.path / f"{name[0]}-{name[1]}")
 
     def copy_identity(self, source: Location) -> None:
         """Copy the valid files with the ids of a log directory, unless there are any.

@@ -58,8 +58,12 @@ def restore_header(data: Bytes, start: int, row: np.void) -> None:
 
     The CRC does not cover them.
     """
-    fields = (row["base_offset"], 8), (row["size_in_bytes"] - LOG_OVERHEAD, 4)
-    fields += (row["leader_epoch"], 4), (row["magic"], 1)
+    fields = (
+        (row["base_offset"], 8),
+        (row["size_in_bytes"] - LOG_OVERHEAD, 4),
+        (row["leader_epoch"], 4),
+        (row["magic"], 1),
+    )
     header = b"".join(
         int(value).to_bytes(width, signed=True) for value, width in fields
     )

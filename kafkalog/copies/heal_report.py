@@ -35,6 +35,8 @@ class HealedPartition:
         The replica of which the batches are, by the first offset from which on.
     why : str
         Empty, or why the partition cannot be healed.
+    notes : tuple of str
+        Why nothing had to be healed, and which replicas could not be read.
     """
 
     topic: str
@@ -45,6 +47,7 @@ class HealedPartition:
     bytes_unreadable: int
     sources: dict[int, str]
     why: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -67,6 +70,7 @@ class HealedPartition:
         """
         row = {member.name: getattr(self, member.name) for member in fields(self)}
         row["missing"] = [list(lost) for lost in self.missing]
+        row["notes"] = list(self.notes)
         return row
 
 
@@ -90,7 +94,7 @@ class HealReport:
 
     @property
     def ok(self) -> bool:
-        """Whether all partitions are healed; otherwise nothing was written."""
+        """Whether all partitions are healed."""
         return all(row.ok for row in self.partitions)
 
     def as_dict(self) -> dict[str, Any]:
@@ -135,6 +139,7 @@ class HealReport:
             "missing": "ranges",
             "sources": "text_by_number",
             "why": "string",
+            "notes": "texts",
         }
         rows = [row.as_dict() for row in self.partitions]
         for row in rows:
@@ -144,8 +149,10 @@ class HealReport:
     def __str__(self) -> str:
         count = counted(len(self.partitions), "partition")
         refused = sum(not row.ok for row in self.partitions)
-        if refused:
+        if refused == len(self.partitions) > 0:
             return f"{count}, {refused:,} cannot be healed: nothing written"
+        if refused:
+            return f"{count}, {refused:,} cannot be healed and not written"
         return f"{count} healed"
 
     def __repr__(self) -> str:

@@ -36,7 +36,7 @@ from kafkalog.log.log_segments import list_segments
 from kafkalog.log.ownership import Name
 from kafkalog.log.remote_offsets import find_missing_start
 from kafkalog.query.sources import FILE_ENDINGS
-from kafkalog.segment.file_records import STEP_BYTES
+from kafkalog.segment.file_records import STEP_BYTES, Step
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.byte_source import FileSource
 from kafkalog.storage.file_names import (
@@ -47,6 +47,7 @@ from kafkalog.storage.file_names import (
 from kafkalog.storage.location import AnyPath, local_path
 from kafkalog.storage.log_directory import (
     LINKED,
+    choose_partitions,
     is_partition,
     linked_partitions,
     list_partitions,
@@ -90,10 +91,13 @@ def salvage(
         The log directory to write, which is missing or empty.
     topic : str, optional
         The topic of a partition's directory, of a file or of an image. By default that
-        in the name of the directory, or ``salvaged``.
+        in the name of the directory, or ``salvaged``. Of a log directory only the
+        partitions of this topic are read; ``*``, ``?`` and ``[...]`` match as in a
+        shell.
     partition : int, optional
         The partition's number, by default that in the name of the directory, or 0. The
-        partitions of an image are numbered from it on.
+        partitions of an image are numbered from it on. Of a log directory only
+        partitions with this number are read.
     fragment : bool, optional
         Whether a file is a part of one log; otherwise it is an image. By default a file
         with the name of a ``.log`` is.
@@ -111,7 +115,8 @@ def salvage(
     Raises
     ------
     FileNotFoundError
-        If `src` does not exist, or the parent of `dst`.
+        If `src` does not exist, or the parent of `dst`, or if no partition of a log
+        directory matches the topic and number.
     NotALogDirectoryError
         If `src` is a directory that is neither a partition nor a log directory, or an
         image without a batch.
@@ -121,7 +126,7 @@ def salvage(
         If there is not enough free space for the batches found in an image. What a log
         has is known only once it is written.
     LogArgumentError
-        If a topic or partition is given for a log directory, or is no legal name, or
+        If the topic or partition of anything but a log directory is no legal name, or
         if `undelete` is given for a file.
 
     Examples
@@ -145,11 +150,9 @@ def salvage(
         raise FileNotFoundError(2, os.strerror(2), str(source))
     with CopyDirectory(target, [source]) as copy:
         if source.is_dir() and not is_partition(source):
-            if topic is not None or partition is not None:
-                raise LogArgumentError(
-                    "topic or partition of a log directory, expected none"
-                )
-            rows = list(_of_log_directory(source, copy, undelete=undelete))
+            rows = list(
+                _of_log_directory(source, copy, topic, partition, undelete=undelete)
+            )
         else:
             name = _chosen_name(source, topic, partition)
             if undelete and not source.is_dir():
@@ -164,18 +167,25 @@ def salvage(
 
 
 def _of_log_directory(
-    source: Path, copy: CopyDirectory, *, undelete: bool
+    source: Path,
+    copy: CopyDirectory,
+    topic: str | None,
+    partition: int | None,
+    *,
+    undelete: bool,
 ) -> Iterator[SalvagedPartition]:
+    """Write the chosen partitions of a log directory; list those that are links."""
+    chosen = _chosen(source, topic, partition)
     copy.copy_identity(source)
     cluster = cluster_topics(source / METADATA_PARTITION)
     cluster_ids = {} if cluster is None else cluster.topic_ids
     for parsed, directory in list_partitions(source):
-        if isinstance(directory, Path):
+        if isinstance(directory, Path) and (parsed.topic, parsed.partition) in chosen:
             topic_id = cluster_ids.get(parsed.topic)
             name = parsed.topic, parsed.partition
             yield _of_one(directory, name, copy, topic_id, undelete=undelete)
     for parsed, link in linked_partitions(source):
-        if parsed.state is None:
+        if parsed.state is None and (parsed.topic, parsed.partition) in chosen:
             yield SalvagedPartition(
                 parsed.topic,
                 parsed.partition,
@@ -186,6 +196,15 @@ def _of_log_directory(
                 source=str(link),
                 notes=(LINKED,),
             )
+
+
+def _chosen(source: Path, topic: str | None, partition: int | None) -> set[Name]:
+    """Return the names of the partitions, links included, that are requested."""
+    listed = [*list_partitions(source), *linked_partitions(source)]
+    names = sorted({(parsed.topic, parsed.partition) for parsed, _ in listed})
+    topics = [] if topic is None else [topic]
+    numbers = [] if partition is None else [partition]
+    return {names[i] for i in choose_partitions(names, topics, numbers)}
 
 
 def _chosen_name(source: Path, topic: str | None, partition: int | None) -> Name:
@@ -220,9 +239,13 @@ def _of_one(
     """
     is_directory = source.is_dir()
     batches = ValidBatches()
-    if is_directory:
-        find = ValidBatches.undeleted if undelete else ValidBatches.of
-        batches = find(source, name)
+    try:
+        if is_directory:
+            find = ValidBatches.undeleted if undelete else ValidBatches.of
+            batches = find(source, name)
+    except OSError as error:
+        unread = f"it cannot be read: {error}"
+        return SalvagedPartition(*name, 0, 0, (), 0, str(source), notes=(unread,))
     topic_id = topic_id_of(source) if is_directory else None
     if topic_id is None and cluster_id is not None:
         topic_id = cluster_id
@@ -260,7 +283,7 @@ def _write_directory(
     if missing is not None:
         batches.notes.append(str(missing))
         log_start = None if missing.is_tiered is False else missing.first_offset
-    for each in batches.of_directory(source):
+    for each in _until_error(batches.of_directory(source), batches.notes):
         if isinstance(each, LogSegment):
             log.begin_segment(each.base_offset, log_start)
         else:
@@ -269,6 +292,16 @@ def _write_directory(
     if name[0] == METADATA_TOPIC:
         log.copy_quorum_files(source)
     log.finish(known.log_start_offset, known.high_watermark, known.epochs)
+
+
+def _until_error(
+    found: Iterator[LogSegment | Step], notes: list[str]
+) -> Iterator[LogSegment | Step]:
+    """Yield what is found up to an error of the disk that is read, which is noted."""
+    try:
+        yield from found
+    except OSError as error:
+        notes.append(f"what follows cannot be read: {error}")
 
 
 def _write_fragment(source: Path, batches: ValidBatches, log: CopiedLog) -> None:

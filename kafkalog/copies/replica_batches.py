@@ -97,6 +97,11 @@ class ReplicaBatches:
         return replica
 
     @property
+    def is_damaged(self) -> bool:
+        """Whether batches are missing or unreadable, or headers were corrected."""
+        return bool(self.missing or self.bytes_unreadable or self.restored.any())
+
+    @property
     def last_epoch(self) -> int:
         """The greatest leader epoch, by the batches and by the epoch checkpoint."""
         of_batches = self.rows["leader_epoch"].max(initial=NO_LEADER_EPOCH)

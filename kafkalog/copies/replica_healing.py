@@ -48,7 +48,11 @@ from kafkalog.query.scan import scan
 from kafkalog.segment.file_records import STEP_BYTES
 from kafkalog.storage.file_names import METADATA_TOPIC, parse_partition_dir
 from kafkalog.storage.location import AnyPath, local_path
-from kafkalog.storage.log_directory import is_partition, list_partitions
+from kafkalog.storage.log_directory import (
+    choose_partitions,
+    is_partition,
+    list_partitions,
+)
 from kafkalog.verification.index_checks import runs
 
 SAME_BATCH: Final = ("base_offset", "last_offset", "size_in_bytes", "crc")
@@ -62,7 +66,13 @@ class TakenRange(NamedTuple):
     last: int
 
 
-def heal(sources: Sequence[AnyPath], dst: str | os.PathLike[str]) -> HealReport:
+def heal(
+    sources: Sequence[AnyPath],
+    dst: str | os.PathLike[str],
+    *,
+    topics: str | Iterable[str] = (),
+    partitions: int | Iterable[int] = (),
+) -> HealReport:
     """Write one valid log from replicas that are each damaged elsewhere.
 
     The replica with the greatest last leader epoch, and of those the one with the
@@ -70,7 +80,8 @@ def heal(sources: Sequence[AnyPath], dst: str | os.PathLike[str]) -> HealReport:
     the others, if they are of the same history by their leader epochs and have valid
     CRCs. All batches keep their bytes. Nothing in `sources` is changed.
 
-    If one partition cannot be healed, nothing is written, and the report states why.
+    A partition that cannot be healed is not written, and the report states why. If
+    there is no other one, nothing is written.
 
     Parameters
     ----------
@@ -80,6 +91,10 @@ def heal(sources: Sequence[AnyPath], dst: str | os.PathLike[str]) -> HealReport:
     dst : path
         The log directory to write, which is missing or empty. It is written as
         ``<dst>.incomplete``, and renamed at the end.
+    topics : str or iterable of str
+        Only these topics; ``*``, ``?`` and ``[...]`` match as in a shell.
+    partitions : int or iterable of int
+        Only partitions with these numbers.
 
     Returns
     -------
@@ -90,7 +105,8 @@ def heal(sources: Sequence[AnyPath], dst: str | os.PathLike[str]) -> HealReport:
     Raises
     ------
     FileNotFoundError
-        If a source does not exist, or the parent of `dst`.
+        If a source does not exist, or the parent of `dst`, or if no partition matches a
+        topic or a number.
     NotALogDirectoryError
         If a source is neither a partition nor a log directory.
     LogArgumentError
@@ -98,8 +114,8 @@ def heal(sources: Sequence[AnyPath], dst: str | os.PathLike[str]) -> HealReport:
     LogStateError
         If `dst` is not empty, or is inside of a source.
     DiskSpaceError
-        If there is not enough free space for the batches of a partition. Nothing of it
-        is written, and nothing is left of the others.
+        If there is not enough free space for the batches of a partition. Nothing is
+        left then.
 
     Examples
     --------
@@ -121,14 +137,16 @@ def heal(sources: Sequence[AnyPath], dst: str | os.PathLike[str]) -> HealReport:
     places = [local_path(source).absolute() for source in sources]
     target = local_path(dst).absolute()
     found = _replicas_of(places)
-    rows = []
+    names = sorted(found)
+    patterns = [topics] if isinstance(topics, str) else list(topics)
+    numbers = [partitions] if isinstance(partitions, int) else list(partitions)
+    chosen = choose_partitions(names, patterns, numbers)
     with CopyDirectory(target, places) as copy:
         for place in places:
             if not is_partition(place):
                 copy.copy_identity(place)
-        for name, directories in sorted(found.items()):
-            rows.append(_heal(name, directories, copy))
-        if not all(row.ok for row in rows):
+        rows = [_heal(names[i], found[names[i]], copy) for i in chosen]
+        if not any(row.ok for row in rows):
             copy.discard()
     return HealReport(tuple(rows))
 
@@ -166,8 +184,10 @@ def _replicas_of(places: Sequence[Path]) -> dict[Name, list[Path]]:
 def _heal(
     name: Name, directories: Sequence[Path], copy: CopyDirectory
 ) -> HealedPartition:
-    """Heal one partition; write it unless a partition before it was refused."""
-    replicas = [ReplicaBatches.read(directory, name) for directory in directories]
+    """Write one partition if it can be healed."""
+    replicas, failures = _read(name, directories)
+    if not replicas:
+        return HealedPartition(*name, 0, 0, (), 0, {}, "; ".join(failures))
     true = max(replicas, key=_precedence)  # the first of equal ones
     shared = [true.shares(replica) for replica in replicas]
     unreadable = sum(replica.bytes_unreadable for replica in replicas)
@@ -175,7 +195,7 @@ def _heal(
     why = _missing_text(missing) or _epoch_conflict(true, replicas)
     why = why or _conflict(replicas, shared)
     log: CopiedLog | None = None
-    if not why and not copy.is_discarded:
+    if not why:
         topic_ids = [topic_id_of(directory) for directory in directories]
         known_ids = {topic_id for topic_id in topic_ids if topic_id is not None}
         if len(known_ids) > 1:
@@ -184,21 +204,61 @@ def _heal(
             copy.check_space_for(
                 replica.rows[replica.between(*ends)] for replica, *ends in taken
             )
-            with copy.open(name, SOURCE_SEGMENTS, *known_ids) as log:
-                _write(log, true, taken)
-                if name[0] == METADATA_TOPIC:
-                    log.copy_quorum_files(true.directory)
-    if why:
-        copy.discard()
+            try:
+                with copy.open(name, SOURCE_SEGMENTS, *known_ids) as log:
+                    _write(log, true, taken)
+                    if name[0] == METADATA_TOPIC:
+                        log.copy_quorum_files(true.directory)
+            except CorruptRecordError as error:
+                copy.remove(name)
+                why = str(error)
+    is_written = log is not None and not why
+    notes = [*failures, *([] if why else _unneeded(true, replicas, taken))]
     return HealedPartition(
         *name,
-        records=0 if log is None else log.records,
-        batches=0 if log is None else log.batches,
+        records=log.records if log is not None and is_written else 0,
+        batches=log.batches if log is not None and is_written else 0,
         missing=tuple(missing),
         bytes_unreadable=unreadable,
         sources=dict(_sources(taken)) if not why else {},
         why=why,
+        notes=tuple(notes),
     )
+
+
+def _read(
+    name: Name, directories: Sequence[Path]
+) -> tuple[list[ReplicaBatches], list[str]]:
+    """Return the replicas of a partition, and the errors of those that fail to read."""
+    replicas, failures = [], []
+    for directory in directories:
+        try:
+            replicas.append(ReplicaBatches.read(directory, name))
+        except OSError as error:
+            failures.append(f"{directory} cannot be read: {error}")
+    return replicas, failures
+
+
+def _unneeded(
+    true: ReplicaBatches,
+    replicas: Sequence[ReplicaBatches],
+    taken: Sequence[TakenRange],
+) -> Iterator[str]:
+    """Yield the reason why all batches are from one replica, if they are."""
+    if any(replica is not true for replica, _, _ in taken) or true.is_damaged:
+        return
+    damaged = [str(each.directory) for each in replicas if each.is_damaged]
+    if damaged:
+        others = ", ".join(damaged)
+        yield f"{true.directory} needs nothing of the others; damaged: {others}"
+        return
+    shorter = [
+        f"{each.directory} at offset {each.end}"
+        for each in replicas
+        if each.end < true.end
+    ]
+    behind = f"; behind its end at offset {true.end}: {', '.join(shorter)}"
+    yield f"nothing to heal: no replica is damaged{behind if shorter else ''}"
 
 
 def _precedence(replica: ReplicaBatches) -> tuple[int, int, bool, int, int]:

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kafkalog
+from kafkalog.copies.replica_batches import ReplicaBatches
 from kafkalog.errors import LogArgumentError, LogStateError
 from tests import golden_data
 from tests.copies.log_truth import Truth, batches_of, logs_of, merged, write_log
@@ -207,16 +208,74 @@ def test_different_records_of_one_offset_and_epoch_are_refused(original, tmp_pat
     assert not (tmp_path / "out").exists()
 
 
-def test_one_partition_that_cannot_be_healed_leaves_all_unwritten(tmp_path):
+def two_partitions(tmp_path):
+    """Write a log directory in which one of two partitions cannot be healed."""
     for name in ("orders-0", "state-0"):
         write_log(tmp_path / "a" / name)
     path = min((tmp_path / "a" / "state-0").glob("*.log"))
     content = bytearray(path.read_bytes())
     content[70] ^= 1
     path.write_bytes(content)
-    report = kafkalog.heal([tmp_path / "a"], tmp_path / "out")
+    return tmp_path / "a"
+
+
+def test_one_partition_that_cannot_be_healed_does_not_hide_the_others(tmp_path):
+    a = two_partitions(tmp_path)
+    report = kafkalog.heal([a], tmp_path / "out")
     assert [row.ok for row in report.partitions] == [True, False]
-    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    assert str(report) == "2 partitions, 1 cannot be healed and not written"
+    assert sorted(path.name for path in (tmp_path / "out").glob("*-0")) == ["orders-0"]
+    assert logs_of(tmp_path / "out" / "orders-0") == logs_of(a / "orders-0")
+
+
+def test_only_the_chosen_partitions_are_healed(tmp_path):
+    a = two_partitions(tmp_path)
+    [row] = kafkalog.heal([a], tmp_path / "out", topics="ord*").partitions
+    assert (row.topic, row.ok) == ("orders", True)
+    [row] = kafkalog.heal([a], tmp_path / "none", topics=["state"]).partitions
+    assert not row.ok
+    assert not (tmp_path / "none").exists()
+    with pytest.raises(FileNotFoundError, match="No such topic"):
+        kafkalog.heal([a], tmp_path / "none", topics="lost*")
+
+
+def test_a_heal_that_changes_nothing_says_why(original, tmp_path):
+    a, b = copies_of(original, tmp_path, ("a", "b"))
+    [row] = kafkalog.heal([a, b], tmp_path / "equal").partitions
+    assert row.notes == ("nothing to heal: no replica is damaged",)
+    last = segments_of(original)[-1]
+    batch = batches_of((original / last).read_bytes())[-1]
+    path = b / "orders-0" / last
+    path.write_bytes(path.read_bytes()[: batch.position])
+    for file in (*b.glob("*checkpoint"), *(b / "orders-0").glob("*.snapshot")):
+        file.unlink()
+    for file in (b / "orders-0").glob(f"{last[:20]}.*index"):
+        file.unlink()
+    [row] = kafkalog.heal([a, b], tmp_path / "shorter").partitions
+    end = f"behind its end at offset {batch.last + 1}"
+    assert row.notes[0].endswith(f"; {end}: {b / 'orders-0'} at offset {batch.first}")
+    damage(b, segments_of(original)[0], 70)
+    [row] = kafkalog.heal([a, b], tmp_path / "damaged").partitions
+    [note] = row.notes
+    assert note.startswith(f"{a / 'orders-0'} needs nothing of the others; damaged: ")
+
+
+def test_a_replica_that_cannot_be_read_is_noted(original, tmp_path, monkeypatch):
+    a, b = copies_of(original, tmp_path, ("a", "b"))
+    read = ReplicaBatches.read
+
+    def failing(directory, name):
+        if directory.is_relative_to(a):
+            raise OSError(5, "Input/output error", str(directory))
+        return read(directory, name)
+
+    monkeypatch.setattr(ReplicaBatches, "read", failing)
+    [row] = kafkalog.heal([a, b], tmp_path / "out").partitions
+    assert row.ok
+    assert "cannot be read: [Errno 5]" in row.notes[0]
+    assert logs_of(tmp_path / "out" / "orders-0") == logs_of(original)
+    [row] = kafkalog.heal([a], tmp_path / "none").partitions
+    assert "cannot be read: [Errno 5]" in row.why
 
 
 def test_compacted_replicas_may_lack_records(tmp_path):

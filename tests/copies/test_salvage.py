@@ -295,14 +295,49 @@ def test_after_an_error_nothing_is_left(original, tmp_path, monkeypatch):
 def test_a_name_that_no_partition_has_is_refused(original, tmp_path):
     with pytest.raises(LogArgumentError, match="expected a legal name"):
         kafkalog.salvage(original, tmp_path / "out", topic="a/b")
-    with pytest.raises(LogArgumentError, match="of a log directory, expected none"):
-        kafkalog.salvage(original.parent, tmp_path / "out", topic="a")
     with pytest.raises(FileNotFoundError):
         kafkalog.salvage(tmp_path / "missing", tmp_path / "out")
     (tmp_path / "empty").mkdir()
     with pytest.raises(NotALogDirectoryError):
         kafkalog.salvage(tmp_path / "empty", tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_only_the_chosen_partitions_of_a_log_directory_are_salvaged(tmp_path):
+    for name in ("orders-0", "orders-1", "state-0"):
+        write_log(tmp_path / "data" / name, batches=3)
+
+    def names(place, **chosen):
+        report = kafkalog.salvage(tmp_path / "data", tmp_path / place, **chosen)
+        return [(row.topic, row.partition) for row in report.partitions]
+
+    assert names("all") == [("orders", 0), ("orders", 1), ("state", 0)]
+    assert names("topic", topic="o*s") == [("orders", 0), ("orders", 1)]
+    assert names("both", topic="orders", partition=1) == [("orders", 1)]
+    with pytest.raises(FileNotFoundError, match="No such topic"):
+        names("none", topic="lost")
+
+
+def test_a_partition_that_cannot_be_read_does_not_hide_the_others(
+    tmp_path, monkeypatch
+):
+    for name in ("orders-0", "orders-1"):
+        write_log(tmp_path / "data" / name)
+    last = max((tmp_path / "data" / "orders-0").glob("*.log"))
+    opened = LogSegment.open
+
+    def failing(segment):
+        if segment.path == last:
+            raise OSError(5, "Input/output error", str(last))
+        return opened(segment)
+
+    monkeypatch.setattr(LogSegment, "open", failing)
+    rows = kafkalog.salvage(tmp_path / "data", tmp_path / "out").partitions
+    assert [row.ok for row in rows] == [False, True]
+    [note] = rows[0].notes
+    assert note.startswith("what follows cannot be read: [Errno 5]")
+    end = kafkalog.open(tmp_path / "data" / "orders-1").log_end_offset
+    assert list(rows[0].missing) == [(int(last.stem), end - 1)]
 
 
 def batches_in(directory):

@@ -7,7 +7,12 @@ from typing import Final
 
 import click
 
-from kafkalog.cli.command_options import LocalPath, examples, format_options
+from kafkalog.cli.command_options import (
+    LocalPath,
+    examples,
+    format_options,
+    selection_options,
+)
 from kafkalog.cli.command_output import TableField
 from kafkalog.cli.commands.salvage import show, spell_ranges
 from kafkalog.cli.exits import Exit, refusals
@@ -21,6 +26,7 @@ FIELDS: Final = (
     TableField("bytes_unreadable", "bytes unreadable", right=True),
     TableField("sources", "ranges", lambda sources: str(len(sources)), right=True),
     TableField("why", "why not"),
+    TableField("notes", "notes", "; ".join),
 )
 
 
@@ -42,10 +48,13 @@ FIELDS: Final = (
     type=LocalPath(),
     help="The log directory to write.",
 )
+@selection_options
 @format_options
 def command(
     sources: tuple[Path, ...],
     target: Path,
+    topics: tuple[str, ...],
+    partitions: tuple[int, ...],
     form: str | None,
     no_color: bool,
 ) -> None:
@@ -62,20 +71,20 @@ def command(
     true history. All batches keep their bytes.
 
     A partition cannot be healed if no replica has a valid batch for an offset, or if
-    two have different records of one offset and leader epoch. Then nothing is written
-    for any partition, and the exit code is 1.
+    two have different records of one offset and leader epoch. It is not written, the
+    others are, and the exit code is 1.
 
     A row is for a partition: the numbers of its records and batches, the offsets that
     are missing, the bytes of all replicas that are in no valid batch, the number of
-    ranges that are from one replica each, and why it cannot be healed. JSON has the
-    replica of each range.
+    ranges that are from one replica each, why it cannot be healed, or why nothing had
+    to be. JSON has the replica of each range.
     """
     from kafkalog.copies.replica_healing import heal
     from kafkalog.errors import LogArgumentError
 
     with refusals():
         try:
-            report = heal(sources, target)
+            report = heal(sources, target, topics=topics, partitions=partitions)
         except LogArgumentError as error:
             raise click.UsageError(str(error)) from None
     show(report.as_dict(), FIELDS, str(report), form, no_color=no_color)

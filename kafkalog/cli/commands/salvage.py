@@ -50,11 +50,16 @@ FIELDS: Final = (
 )
 @click.argument("source", metavar="SRC", type=LocalPath())
 @click.argument("target", metavar="DST", type=LocalPath())
-@click.option("--topic", help="The topic of a partition, a file or an image.")
+@click.option(
+    "--topic",
+    help="The topic of a partition, a file or an image. Of a log directory, only this "
+    "topic, or those that match a pattern such as 'orders.*'.",
+)
 @click.option(
     "--partition",
     type=click.IntRange(min=0),
-    help="The partition's number; of an image, the first one.",
+    help="The partition's number; of an image, the first one. Of a log directory, only "
+    "partitions with this number.",
 )
 @click.option(
     "--fragment/--image",
