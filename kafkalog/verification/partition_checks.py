@@ -335,6 +335,15 @@ class PartitionCheck:
                 f"{reason}, and a broker does not start with it: move it out of the "
                 "partition's directory",
             )
+        for file, name in self._of_kind("log", (None,)):
+            expected = file_name(name.base_offset, "log")
+            if file != expected:
+                self._findings(file).add(
+                    Cause.FOREIGN,
+                    "the offset in the name does not have 20 digits: a broker ignores "
+                    f"the file, and opens {expected}, which it creates if needed",
+                    offset=name.base_offset,
+                )
 
     def _check_start(self) -> None:
         """Warn of offsets before the first segment, in remote storage or lost."""

@@ -422,7 +422,8 @@ class PartitionOutlook:
         file = Path(problem.path).name
         name = self.names.get(file) or parse_file_name(file)
         if problem.cause in (Cause.UNREADABLE, Cause.FOREIGN):
-            return Recovery.REFUSE, None
+            is_ignored = problem.cause == Cause.FOREIGN and name is not None
+            return Recovery.NOTHING if is_ignored else Recovery.REFUSE, None
         if problem.cause == Cause.TOPIC_ID:
             is_loaded = problem.recovery == Recovery.UNSERVED
             return Recovery.UNSERVED if is_loaded else Recovery.STRAY, None

@@ -63,3 +63,27 @@ def test_the_settings_of_a_broker_are_read(tmp_path):
         for options in ((), ("--server-properties", file))
     )
     assert small["bytes_needed"] < usual["bytes_needed"]
+
+
+def test_the_node_id_and_the_roles_are_those_of_server_properties(tmp_path):
+    logs = shutil.copytree(golden_data.logs("k431-clean"), tmp_path / "logs")
+    file = tmp_path / "server.properties"
+    file.write_text("node.id=7\n")
+    options = "--server-properties", file, "--format", "json", "--skip-cleaner"
+    ran = call("preflight", logs, *options)
+    assert ran.exit_code == 1
+    [stop] = json.loads(ran.stdout)["stops"]
+    assert "node.id 1, expected 7" in stop
+    file.write_text("node.id=1\nprocess.roles=broker,controller\n")
+    assert call("preflight", logs, *options).exit_code == 0
+    shutil.rmtree(logs / "__cluster_metadata-0")
+    ran = call("preflight", logs, *options)
+    assert ran.exit_code == 1
+    states = {each["state"] for each in json.loads(ran.stdout)["partitions"]}
+    assert states == {"stray", "deleted"}
+
+
+def test_a_table_states_what_was_not_checked():
+    ran = call("preflight", golden_data.logs("k431-clean"), "--format", "table")
+    assert ran.exit_code == 0
+    assert "not checked: the records of " in ran.stdout

@@ -36,6 +36,8 @@ class Situation:
     change: Change
     partition: str = TOPIC
     """The topic of which partition 0 is observed, for a situation of the broker."""
+    also: tuple[str, ...] = ()
+    """Other outcomes: the controller may still have the broker as the leader."""
 
 
 def first(kind: str, change: Callable[[bytes], bytes]) -> Change:
@@ -202,8 +204,13 @@ BROKERS = [
     Situation(
         "another directory.id",
         replace("meta.properties", "directory.id=.*", f"directory.id={OTHER_ID}"),
+        also=("serves all records",),
     ),
-    Situation("no directory.id", replace("meta.properties", "directory.id=.*\n", "")),
+    Situation(
+        "no directory.id",
+        replace("meta.properties", "directory.id=.*\n", ""),
+        also=("serves all records",),
+    ),
     Situation("two topics' directories swapped", swapped_topics),
     Situation("a copy under another topic's name", copied_topic, "copied"),
     Situation("no metadata log", lambda logs: shutil.rmtree(logs / METADATA)),

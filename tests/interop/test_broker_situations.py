@@ -20,5 +20,5 @@ def observed(tmp_path_factory):
 @pytest.mark.parametrize("situation", [*PARTITIONS, *BROKERS], ids=lambda one: one.name)
 def test_a_broker_does_what_is_predicted(situation, observed):
     predicted, actual = observed[situation.name]
-    assert actual == predicted
-    assert actual == read_outcomes()[situation.name]
+    assert predicted == read_outcomes()[situation.name]
+    assert actual in (predicted, *situation.also)

@@ -165,6 +165,10 @@ def test_a_log_whose_name_has_no_leading_zeros_is_ignored(logs):
     assert start.records_lost == int(second.stem)
     assert start.cut_from_offset == 0
     assert any("0.log: ignored" in note for note in start.notes)
+    found = {each.path: each for each in kafkalog.verify(logs).problems}
+    problem = found["orders-0/0.log"]
+    assert (str(problem.cause), str(problem.severity)) == ("foreign", "error")
+    assert str(problem.recovery) == "nothing"
 
 
 def test_a_log_that_is_a_link_is_loaded(logs, tmp_path):
