@@ -144,7 +144,7 @@ def close_in_order(log: LogState, owner: OwnedDirectory | None, name: Name) -> N
     if owner is not None:
         owner.checkpoint(
             name,
-            recovery_point=log.recovery_point,
-            high_watermark=log.high_watermark.offset,
+            recovery_point=min(log.recovery_point, log.end_after_closing),
+            high_watermark=min(log.high_watermark.offset, log.end_after_closing),
             log_start_offset=log.log_start_to_checkpoint,
         )

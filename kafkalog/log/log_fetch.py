@@ -44,6 +44,8 @@ class LogFetch(LogRead):
         and first offset.
     place : OffsetMetadata
         Offset and position of the first batch; without a batch, those of the limit.
+        The offset is the base offset of the batch that holds the requested offset, or
+        of the next one: it may be below the requested offset, or above it.
     first_entry_incomplete : bool
         Whether the first batch is larger than the bytes requested.
     lists_aborted : bool

@@ -179,7 +179,8 @@ def open_to_append(
             disk=disk,
         )
         log.owner = owned
-        log.update_high_watermark(owned.high_watermark(name))
+        is_alone = not topics.is_of_broker(log.topic_id)
+        log.start_high_watermark(owned.high_watermark(name), is_alone=is_alone)
         warn_of_lost_offsets(log.report, directory, stacklevel=4)
         warn_of_missing_start(directory, log.missing_start)
     except BaseException:

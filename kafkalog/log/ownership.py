@@ -140,9 +140,9 @@ class OwnedDirectory:
         """Return the checkpointed log start offset of a log, or None."""
         return read_offsets_or_none(self.path, LOG_STARTS).get(name)
 
-    def high_watermark(self, name: Name) -> int:
-        """Return the checkpointed high watermark of a log, 0 without one."""
-        return read_offsets_or_none(self.path, HIGH_WATERMARKS).get(name, 0)
+    def high_watermark(self, name: Name) -> int | None:
+        """Return the checkpointed high watermark of a log, or None."""
+        return read_offsets_or_none(self.path, HIGH_WATERMARKS).get(name)
 
     def checkpoint(
         self,

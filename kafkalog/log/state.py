@@ -98,6 +98,9 @@ class LogState:
     `keeps_log_start` is whether the log start offset is checkpointed even if it is not
     above the first segment, as of a tiered partition. `is_fragment` is whether offsets
     before the first segment were missing when the log was opened, or copied.
+    `leads_alone` is whether there is no other replica, and no caller sets the high
+    watermark. `cut` is the log end offset after a truncation inside a batch, and the
+    end of the last batch that is left.
     `cuts` counts how often the end was moved back. `planned_end` is the log's end after
     the last planned write, with the end of the active segment then.
     """
@@ -116,6 +119,8 @@ class LogState:
     is_tiered: bool | None = False
     keeps_log_start: bool = False
     is_fragment: bool = False
+    leads_alone: bool = False
+    cut: tuple[int, int] | None = None
     first_unstable: OffsetMetadata | None = None
     last_flushed_ms: int = 0
     cuts: int = 0
@@ -142,6 +147,16 @@ class LogState:
         """
         start, first = self.log_start_offset, self.segments.first.base_offset
         return start if self.keeps_log_start or start > first else None
+
+    @property
+    def end_after_closing(self) -> int:
+        """The log end offset that the log has when it is opened again.
+
+        After a truncation inside a batch that is the end of the last batch.
+        """
+        if self.cut is not None and self.cut[0] == self.end.offset:
+            return self.cut[1]
+        return self.end.offset
 
     @property
     def missing_start(self) -> MissingStart | None:

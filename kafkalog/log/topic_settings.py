@@ -128,6 +128,10 @@ class TopicSettings:
         """Return the settings passed for a topic, or for all topics, or None."""
         return self._topics.get(topic, self._config)
 
+    def is_of_broker(self, topic_id: str | None) -> bool:
+        """Return whether a partition is a broker's, which may have other replicas."""
+        return topic_id is not None or self._is_of_broker
+
     def set_topic(self, topic: str, config: LogConfig) -> None:
         """Set the settings of a topic from now on."""
         require_settings("config", config, LogConfig)

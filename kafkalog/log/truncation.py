@@ -1,7 +1,8 @@
 """Truncation of a log at an offset, or of all of it.
 
 A batch that holds the offset is removed whole. The log end offset is then the offset,
-though the last batch may end before it.
+though the last batch may end before it. If the log is closed then, and opened again, it
+ends with the last batch, as in Kafka. Therefore no later offset is checkpointed.
 
 Truncated records must not come back after a crash, among or after records appended
 later, and a crash must not leave a gap. So each step is on disk before the next one:
@@ -51,6 +52,7 @@ def truncate_to(
     remove_segments(log.segments, removed, log.runtime, delay)
     log.segments.active.truncate_to(offset)
     log.move_end(offset)
+    log.cut = offset, log.segments.active.next_offset()
     delete_snapshots(removed, log.producers, log.runtime, delay)
     log.leader_epochs.truncate_from_end(offset)
     if offset < log.log_start_offset:
@@ -79,6 +81,7 @@ def truncate_fully(
     replace_segments(log, offset, list(log.segments))
     log.runtime.disk.sync_directory(log.directory)
     log.move_end(offset)
+    log.cut = None
     _set_log_start(log, start, owner, name)
     if start < offset and log.is_tiered is None:
         log.keeps_log_start = log.is_fragment = True

@@ -500,6 +500,7 @@ class WritableLog(ClosedAtEnd):
     def _append_many_as_follower(
         self, views: list[BytesLike], epoch: int | None
     ) -> list[Outcome]:
+        self._log.leads_alone = False  # the leader knows the high watermark
         appender = self._appender
         if epoch is not None:
             return appender.append(views, appender.follower_options(epoch))
@@ -612,8 +613,51 @@ class WritableLog(ClosedAtEnd):
         return self._log.leader_epochs.end_offset_for(epoch, self._log.log_end_offset)
 
     @guarded
+    def start_high_watermark(self, checkpointed: int | None, *, is_alone: bool) -> None:
+        """Set the high watermark of a log that was opened, from its checkpoint.
+
+        Parameters
+        ----------
+        checkpointed : int or None
+            The checkpointed high watermark, if there is one.
+        is_alone : bool
+            Whether there is no other replica. The high watermark is then set to the log
+            end offset when the log is closed, unless the caller sets it, or it was
+            below the log end offset before.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> import tempfile, kafkalog
+        >>> from kafkalog.log.recovery.log_loading import load_log
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with load_log(Path(root, "orders-0")) as log:
+        ...         log.start_high_watermark(None, is_alone=True)
+        ...         log.leads_alone
+        True
+        """
+        log = self._log
+        place = OffsetMetadata(checkpointed or 0)
+        watermarks.update_high_watermark(log, place)
+        is_at_end = checkpointed is None or checkpointed >= log.log_end_offset
+        log.leads_alone = is_alone and is_at_end
+
+    @property
+    def leads_alone(self) -> bool:
+        """Whether closing the log sets the high watermark to the log end offset."""
+        return self._log.leads_alone
+
+    @property
+    def end_after_closing(self) -> int:
+        """The log end offset that the log has when it is opened again."""
+        return self._log.end_after_closing
+
+    @guarded
     def update_high_watermark(self, offset: int) -> int:
         """Set the high watermark, limited to log start and log end offset.
+
+        The caller keeps setting it then. Otherwise, if no other replica has the log,
+        closing the log sets it to the log end offset.
 
         Parameters
         ----------
@@ -635,6 +679,7 @@ class WritableLog(ClosedAtEnd):
         2
         """
         place = OffsetMetadata(integer("high watermark", offset))
+        self._log.leads_alone = False
         return watermarks.update_high_watermark(self._log, place)
 
     @guarded
@@ -644,7 +689,8 @@ class WritableLog(ClosedAtEnd):
         Parameters
         ----------
         offset : int
-            The new high watermark. A lower one than the present is ignored.
+            The new high watermark. A lower one than the present is ignored. It may be
+            inside a batch; reading up to it then lowers it to the start of the batch.
 
         Returns
         -------
@@ -666,7 +712,10 @@ class WritableLog(ClosedAtEnd):
         (True, 2)
         """
         offset = integer("high watermark", offset)
+        self._log.leads_alone = False
         place = watermarks.place_or_offset(self._log, offset)
+        if place.offset != offset:  # inside a batch
+            place = OffsetMetadata(offset)
         return watermarks.increment_high_watermark(self._log, place)
 
     # Maintenance
@@ -1166,7 +1215,9 @@ class WritableLog(ClosedAtEnd):
         """Close the log in order; a second call does nothing.
 
         A producer snapshot is written and the files are trimmed. A log opened with
-        ``kafkalog.open`` is also forced to disk, and its offsets are checkpointed.
+        ``kafkalog.open`` is also forced to disk, and its offsets are checkpointed. The
+        high watermark of a log without other replicas is the log end offset then,
+        unless the caller has set it.
 
         If that fails, the error is raised, and the log is closed as by `abandon`. The
         same happens if a failure in the background was not raised by any call yet.
@@ -1198,6 +1249,8 @@ class WritableLog(ClosedAtEnd):
             runtime.stop()
 
     def _close_in_order(self) -> None:
+        if self._log.leads_alone:
+            watermarks.update_high_watermark(self._log, self._log.end)
         close_in_order(self._log, self.owner, (self.topic, self.partition))
         self._release(in_order=True)
 
@@ -1270,6 +1323,15 @@ class WritableLog(ClosedAtEnd):
 
     def delete(self) -> None:
         """Delete the log with its directory, and close it.
+
+        The log must be open: a closed log has released the lock of its log directory,
+        and another process may have it open. Open it again to delete it. Kafka, whose
+        broker keeps the lock, also deletes a closed log.
+
+        Raises
+        ------
+        LogClosedError
+            If the log is closed.
 
         Examples
         --------

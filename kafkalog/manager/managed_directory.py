@@ -152,7 +152,8 @@ class ManagedDirectory:
                 except DISK_FAILURES as error:  # raised after all logs were tried
                     return error
                 (self.futures if found.name.state else self.logs)[name] = log
-                log.update_high_watermark(highs.get(name, 0))
+                is_alone = not self._context.settings.is_of_broker(log.topic_id)
+                log.start_high_watermark(highs.get(name), is_alone=is_alone)
                 return None
 
             with self._threads() as threads:
@@ -198,6 +199,8 @@ class ManagedDirectory:
             is_tiered = self._context.settings.of(name[0], topic_id).is_tiered
             settings = PartitionSettings(config, is_tiered=is_tiered)
             log = self._open(path, settings, topic_id=topic_id)
+            is_alone = not self._context.settings.is_of_broker(log.topic_id)
+            log.start_high_watermark(None, is_alone=is_alone and not is_future)
         except OSError as error:
             self.fail(error)
             raise
@@ -224,7 +227,8 @@ class ManagedDirectory:
             config = log.config if of_topic is None else of_topic
             settings = PartitionSettings(config, is_tiered=log.keeps_log_start)
             reopened = self._open(path, settings, start, point, clean=clean)
-            reopened.update_high_watermark(log.high_watermark)
+            high = log.high_watermark
+            reopened.start_high_watermark(high, is_alone=log.leads_alone)
         except OSError as error:
             self.fail(error)
             raise
@@ -300,9 +304,9 @@ class ManagedDirectory:
                 if log.runtime.was_interrupted:
                     continue
                 if checkpoint == RECOVERY_POINTS:
-                    offsets[name] = log.recovery_point
+                    offsets[name] = min(log.recovery_point, log.end_after_closing)
                 elif checkpoint == HIGH_WATERMARKS:
-                    offsets[name] = log.high_watermark
+                    offsets[name] = min(log.high_watermark, log.end_after_closing)
                 elif (start := log.log_start_to_checkpoint) is not None:
                     offsets[name] = start
         return offsets

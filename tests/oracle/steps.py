@@ -138,6 +138,8 @@ def high_watermark(player: Player, step: Step) -> Step:
         case "update":
             return {"high_watermark": log.update_high_watermark(offset)}
         case "leader":
+            if log.log_start_offset <= offset < log.log_end_offset:
+                offset = log.read(offset, max_bytes=0).place.offset
             return {"moved": log.increment_high_watermark(offset)}
     before = log.high_watermark
     return {"moved": log.update_high_watermark(offset) != before}
