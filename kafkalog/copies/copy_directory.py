@@ -19,7 +19,6 @@ import numpy as np
 
 from kafkalog.cleaner.partition_facts import count_records
 from kafkalog.config import LogConfig
-from kafkalog.copies.valid_batches import end_of_whole
 from kafkalog.errors import (
     CorruptCheckpointError,
     KafkaLogError,
@@ -103,7 +102,7 @@ class CopyDirectory(PendingDirectory):
         if _is_valid(identity, MetaProperties.parse):
             copyfile(identity, self.path / META_PROPERTIES)
             DISK.sync_path(self.path / META_PROPERTIES)
-        if is_file(bootstrap) and end_of_whole(LogSegment(bootstrap)) is not None:
+        if is_file(bootstrap) and LogSegment(bootstrap).whole_end() is not None:
             copyfile(bootstrap, self.path / BOOTSTRAP)
             DISK.sync_path(self.path / BOOTSTRAP)
 
@@ -194,7 +193,7 @@ class CopiedLog:
             if path.name == QUORUM_STATE:
                 is_valid = _is_valid(path, QuorumState.parse)
             elif name is not None and name.kind == "checkpoint" and not name.suffix:
-                is_valid = end_of_whole(LogSegment(path)) is not None
+                is_valid = LogSegment(path).whole_end() is not None
             else:
                 is_valid = False
             if is_valid:

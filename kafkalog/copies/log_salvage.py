@@ -285,7 +285,7 @@ def _write_directory(
         log_start = None if missing.is_tiered is False else missing.first_offset
     for each in _until_error(batches.of_directory(source), batches.notes):
         if isinstance(each, LogSegment):
-            log.begin_segment(each.base_offset, log_start)
+            log.begin_segment(each.start_offset, log_start)
         else:
             _append(log, each.data, each.origin, each.rows, batches.notes)
     batches.coverage.reach_end(known.end)

@@ -8,6 +8,7 @@ indexes are made anew.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -23,10 +24,14 @@ from kafkalog.copies.selected_batches import (
 from kafkalog.copies.target_cluster import FIRST_EPOCH, TargetCluster
 from kafkalog.encoding.batch_builder import RecordBatchBuilder
 from kafkalog.errors import KafkaLogError
-from kafkalog.formats.batch_headers import PARTITION_LEADER_EPOCH, have_flag
+from kafkalog.formats.batch_headers import (
+    PARTITION_LEADER_EPOCH,
+    BatchHeaders,
+    have_flag,
+)
 from kafkalog.formats.checkpoint import parse_epochs
 from kafkalog.formats.control_keys import ControlRecordType
-from kafkalog.formats.layout import CONTROL_FLAG, NO_PRODUCER_ID
+from kafkalog.formats.layout import CONTROL_FLAG, MAX_OFFSET_DELTA, NO_PRODUCER_ID
 from kafkalog.log.producers.producer_entry import ProducerStateEntry
 from kafkalog.log.writable_log import WritableLog
 from kafkalog.messages.control_records import end_transaction_marker
@@ -67,8 +72,8 @@ def plan_partition(
         if segment is None:
             base = _first_base(copied, extent)
             records[base] = 0
-        if segment != copied.segment.base_offset:
-            segment = copied.segment.base_offset
+        if segment != copied.segment.start_offset:
+            segment = copied.segment.start_offset
             base = max(base, segment)
         records[base] = records.get(base, 0) + copied.records
     records.setdefault(base, 0)
@@ -92,8 +97,8 @@ def write_partition(
     for copied in log.batches(extent):
         if segment is None:
             _begin(copy, log, _first_base(copied, extent), extent, cluster)
-        if segment != copied.segment.base_offset:
-            segment = copied.segment.base_offset
+        if segment != copied.segment.start_offset:
+            segment = copied.segment.start_offset
             _roll(copy, segment)
         copied = _with_epochs(copied, copy, cluster)
         _append(copy, copied)
@@ -192,15 +197,31 @@ def _append(copy: WritableLog, copied: CopiedBatches) -> None:
 
     The stable offset that a marker's entry of the transaction index has is otherwise
     that of the append, and may hide transactions that began after the marker.
+
+    An append also ends before an offset that is too far from its first one.
     """
     rows = copied.rows
     ends = rows["position"] + rows["size_in_bytes"] - rows["position"][0]
     markers = np.flatnonzero(have_flag(rows, CONTROL_FLAG))
-    cuts = [0, *ends[markers].tolist(), len(copied.data)]
+    inner = {*ends[markers].tolist(), *(int(ends[i]) for i in _before_far(rows))}
+    cuts = [0, *sorted(inner), len(copied.data)]
     appends = [copied.data[a:b] for a, b in pairwise(cuts) if a < b]
     for outcome in copy.append_many_as_follower(appends, leader_epoch=ALL_EPOCHS):
         if isinstance(outcome, KafkaLogError):
             raise outcome
+
+
+def _before_far(rows: BatchHeaders) -> Iterator[int]:
+    """Yield the index of each batch after which an offset is too far for a segment."""
+    last = rows["last_offset"]
+    first = np.where(rows["base_offset"] < 0, last, rows["base_offset"])
+    begin = 0
+    while last[-1] - first[begin] > MAX_OFFSET_DELTA:
+        far = int((last[begin:] - first[begin] > MAX_OFFSET_DELTA).argmax())
+        begin += max(far, 1)  # a batch cannot be divided
+        if begin == len(rows):
+            return
+        yield begin - 1
 
 
 def _with_epochs(

@@ -167,7 +167,7 @@ class SelectedBatches:
         bound = self.bounds.start_offset
         start = min(max(start, bound), end)
         end = min(end, self.bounds.end_offset)
-        first = max(from_offset(segments, start)[0].base_offset, bound)
+        first = max(from_offset(segments, start)[0].start_offset, bound)
         first = min(first, start) if start < end else start
         return LogExtent(
             first, start, max(end, start), last.result(), self._remote_from(segments)
@@ -218,7 +218,8 @@ class SelectedBatches:
                 end, size = segment.most + 1, source.size
                 if segment.most == MAX_OFFSET:
                     end, size = segment.last_end(source, past_damage=True)
-            if segment.base_offset >= extent.first and end <= extent.end:
+            is_whole = segment.covered_to is None
+            if is_whole and extent.first <= segment.base_offset and end <= extent.end:
                 total += size
         return total
 
@@ -301,7 +302,7 @@ class SelectedBatches:
 
         No offset of the window is below `least`.
         """
-        within = Bounds(start_offset=extent.first, end_offset=extent.end)
+        within = _bounds_in(segment, extent)
         first = _first_offsets(window.rows, least)
         last = window.rows["last_offset"]
         overlaps = (last >= within.start_offset) & (first < within.end_offset)
@@ -327,7 +328,7 @@ class SelectedBatches:
         extent: LogExtent,
         batches: _WindowFacts,
     ) -> CopiedBatches | None:
-        within = Bounds(start_offset=extent.first, end_offset=extent.end)
+        within = _bounds_in(segment, extent)
         rows, data, origin = window
         kept_rows = rows.copy()
         kept_rows["base_offset"] = batches.first
@@ -384,6 +385,14 @@ class SelectedBatches:
             return 0
         rows = window.rows[chosen]
         return int(count_records(rows, window.data, window.origin).sum())
+
+
+def _bounds_in(segment: LogSegment, extent: LogExtent) -> Bounds:
+    """Return the offsets to copy from a segment; an earlier one may have the first."""
+    start = extent.first
+    if segment.covered_to is not None:
+        start = max(start, segment.covered_to)
+    return Bounds(start_offset=start, end_offset=extent.end)
 
 
 def empty_batch(offset: int, leader_epoch: int) -> bytes:

@@ -58,7 +58,6 @@ from kafkalog.storage.file_names import (
     MAX_OFFSET,
     FileKind,
     file_name,
-    parse_file_name,
     parse_file_names,
 )
 from kafkalog.storage.location import Location, entries
@@ -203,15 +202,18 @@ class ValidBatches:
             with segment.open() as source:
                 is_last = segment.most == MAX_OFFSET and not known
                 end = yield from self._of_source(
-                    source, segment.limits, is_last=is_last
+                    source, segment.limits, segment.covered_to, is_last=is_last
                 )
             self.coverage.is_damaged |= self._is_cut(segment, end)
+            # A segment that continues past others has their offsets.
+            reached = self.coverage.reached or 0
+            known = [base for base in known if base >= reached]
         for base in known:
             self._lose(base)
 
     def of_file(self, source: ByteSource) -> Iterator[Step]:
         """Yield the batches of a lone file, which may begin inside of a batch."""
-        yield from self._of_source(source, Limits(), is_last=True)
+        yield from self._of_source(source, Limits(), None, is_last=True)
 
     def _lose(self, base_offset: int) -> None:
         """Add a segment of which no batch is left."""
@@ -351,9 +353,17 @@ class ValidBatches:
         return times is not None and int(times.offsets[-1]) >= (reached or 0)
 
     def _of_source(
-        self, source: ByteSource, limits: Limits, *, is_last: bool
+        self,
+        source: ByteSource,
+        limits: Limits,
+        covered_to: int | None,
+        *,
+        is_last: bool,
     ) -> Generator[Step, None, int]:
-        """Yield the valid batches of a file; return the position after the last."""
+        """Yield the valid batches of a file; return the position after the last.
+
+        Those below `covered_to` are in an earlier segment.
+        """
         end = unread = 0
         end_offset = None if self.known is None else self.known.end or None
         most = MAX_OFFSET if is_last else limits.most
@@ -369,6 +379,17 @@ class ValidBatches:
             firsts = first_offsets(step.data, step.origin, rows, MAX_BATCH_BYTES)
             unread += int(rows["position"][-1] + rows["size_in_bytes"][-1]) - end
             unread -= int(rows["size_in_bytes"].sum())
+            covered = 0 if covered_to is None else int((firsts < covered_to).sum())
+            if covered:
+                last = rows[covered - 1]
+                end = int(last["position"] + last["size_in_bytes"])
+                # Its records from the offset on are lost: it cannot be written.
+                self.coverage.is_damaged |= bool(last["last_offset"] >= covered_to)
+                rows, firsts = rows[covered:], firsts[covered:]
+                step = replace(step, rows=rows)
+                self.restored = [i - covered for i in self.restored if i >= covered]
+                if not len(rows):
+                    continue
             self._detect_gaps(firsts, rows)
             end = self.coverage.add(rows, firsts, end)
             self._restore_epochs(source, step, end)
@@ -397,30 +418,12 @@ def _read_index(
 def _live_segments(
     directory: Location, deleted: Mapping[int, Location]
 ) -> list[LogSegment]:
-    """Return the segments of a log, with a compaction that was interrupted finished.
-
-    The `deleted` ones before them are among them.
-
-    As when a broker starts, a ``.swap`` file, which is complete, replaces the segments
-    whose offsets it has. A damaged one does not.
-    """
-    paths = {each.base_offset: each.path for each in list_segments(directory)}
-    for entry in entries(directory):
-        name = parse_file_name(entry.name)
-        if name is None or (name.kind, name.suffix) != ("log", "swap"):
-            continue
-        end = end_of_whole(LogSegment(directory / entry.name, name.base_offset))
-        if end is not None:
-            for base in [base for base in paths if name.base_offset <= base < end]:
-                del paths[base]
-            paths[name.base_offset] = directory / entry.name
-    paths |= deleted
-    bases = sorted(paths)
-    ends = [*(base - 1 for base in bases[1:]), MAX_OFFSET][: len(bases)]
-    return [
-        LogSegment(paths[base], base, end)
-        for base, end in zip(bases, ends, strict=True)
-    ]
+    """Return the segments of a log that are read, after the `deleted` ones."""
+    live = list_segments(directory)
+    bases = sorted(deleted)
+    ends = [base - 1 for base in [*bases, *(each.base_offset for each in live)][1:]]
+    earlier = zip(bases, [*ends, MAX_OFFSET], strict=False)
+    return [*(LogSegment(deleted[base], base, end) for base, end in earlier), *live]
 
 
 def _deleted_segments(directory: Location) -> dict[int, Location]:
@@ -437,17 +440,6 @@ def _deleted_segments(directory: Location) -> dict[int, Location]:
         for file, name in names.items()
         if (name.kind, name.suffix) == ("log", "deleted") and name.base_offset < first
     }
-
-
-def end_of_whole(segment: LogSegment) -> int | None:
-    """Return the offset after a file's last batch; None unless all bytes are valid."""
-    try:
-        with segment.open() as source:
-            records = segment.records(source)
-            ends = [int(step.rows["last_offset"][-1]) for step in _steps_of(records)]
-    except (LocatedError, FileNotFoundError):
-        return None
-    return None if records.has_tail or not ends else ends[-1] + 1
 
 
 def _steps_of(records: FileRecords) -> Iterator[Step]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self, get_args
 
 import numpy as np
@@ -724,9 +724,10 @@ def find_offset_for_time(
 
     def late(rows: BatchHeaders) -> tuple[npt.NDArray[np.bool_], bool]:
         timed = (rows["magic"] < 2) | (rows["max_timestamp"] >= timestamp)
-        return timed & (rows["last_offset"] >= start), False
+        return timed & (rows["last_offset"] >= bounds.start_offset), False
 
     for segment, source in read_on(directory, list_segments(directory)):
+        bounds = replace(bounds, start_offset=max(start, segment.start_offset))
         position = segment.position_for_time(source, timestamp)
         records = segment.records(source, position, late, policy=policy)
         for step in records:

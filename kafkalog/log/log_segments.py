@@ -1,31 +1,47 @@
 """The segments of a partition's directory, in order of their base offsets.
 
-A segment is its ``.log`` file, without the suffixes ``.deleted``, ``.cleaned`` and
-``.swap``. A directory may change while it is read, as a broker rolls, deletes and
-compacts. Compaction replaces several segments by one: the new one is written as
-``.swap``, the old ones are renamed to ``.deleted``, and then the new one gets the name
-of the first of them.
+A segment is its ``.log`` file, without the suffixes ``.deleted`` and ``.cleaned``. A
+directory may change while it is read, as a broker rolls, deletes and compacts.
+Compaction replaces several segments by one: the new one is written as ``.swap``, the
+old ones are renamed to ``.deleted``, and then the new one gets the name of the first of
+them.
 
-A listing made in between may miss segments, so `list_segments` lists again. A segment
-may also be merged or truncated after it was listed, before it is opened. `read_on` then
-opens it by its ``.deleted`` name, or lists the directory again to find the segment that
-has its offsets now.
+A listing made in between may miss segments, so `list_segments` lists again. If the
+``.swap`` keeps its name, a crash left it, and it is read in place of the segments that
+it replaces, as when the log is loaded. One that is damaged, which no crash leaves, is
+read only where no segment has its base offset.
 
-Source: ``LogSegments.java``, ``LocalLog.replaceSegments``.
+A segment may also be merged or truncated after it was listed, before it is opened.
+`read_on` then opens it by its ``.deleted`` name, or lists the directory again to find
+the segment that has its offsets now.
+
+Segments overlap if a copy has a new segment and some of those that it replaced. They
+are read as a consumer reads them from a broker, from the start on with fetches of any
+size: each segment to its end, then the last one that begins at or below the next
+offset, or the next one if that is the same. So offsets never go back.
+
+Source: ``LogSegments.java``, ``LocalLog.java`` (``read``, ``replaceSegments``),
+``LogLoader.java``.
 """
 
 from __future__ import annotations
 
 import time
 from bisect import bisect_right
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from kafkalog.errors import CorruptRecordError
+from kafkalog.indexes.offset_index import OffsetIndex
+from kafkalog.indexes.time_index import TimeIndex
+from kafkalog.log.leftover_names import replaced_offsets, sort_leftovers
 from kafkalog.segment.entry_search import read_valid_entry
 from kafkalog.segment.file_records import FileRecords
 from kafkalog.segment.log_segment import LogSegment
+from kafkalog.segment.segment_overlap import end_past_next
 from kafkalog.storage.file_names import MAX_OFFSET, file_name, parse_file_names
 from kafkalog.storage.location import (
     AnyPath,
@@ -60,16 +76,17 @@ MAX_RELISTINGS: Final = 20
 class LogFiles(NamedTuple):
     """The ``.log`` files of a directory by base offset.
 
-    `swaps` is whether a ``.swap`` file is to be renamed. The segments that it replaces
-    may have been renamed already.
+    `swaps` are the ``.swap`` files. `waits` is whether one is to be renamed: the
+    segments that it replaces may have been renamed already.
     """
 
     files: list[tuple[int, str]]
-    swaps: bool
+    swaps: dict[int, str]
+    waits: bool
 
 
 class Listing(NamedTuple):
-    """The segments of a partition's directory, and all its entries."""
+    """The segments of a partition's directory that are read, and all its entries."""
 
     segments: list[LogSegment]
     entries: Sequence[Entry]
@@ -84,7 +101,7 @@ class LostTail(NamedTuple):
 
 
 def list_segments(directory: AnyPath) -> list[LogSegment]:
-    """List the segments of a partition's directory, the lowest base offset first.
+    """List the segments that are read of a partition, the lowest base offset first.
 
     While a broker renames files, the directory is listed until two listings agree.
     """
@@ -94,38 +111,76 @@ def list_segments(directory: AnyPath) -> list[LogSegment]:
 def list_directory(directory: Location) -> Listing:
     """List the segments as `list_segments` does, and all entries next to them."""
     listed, files = _list(directory)
-    ends = [*(base - 1 for base, _ in files[1:]), MAX_OFFSET][: len(files)]
+    return Listing(list(segments_read(directory, files)), listed)
+
+
+def segments_read(
+    directory: Location, files: Sequence[tuple[int, str]]
+) -> Iterator[LogSegment]:
+    """Yield the segments that a consumer reads, of `files` by base offset.
+
+    One that continues past the next is followed by the one that has the next offset.
+    Those in between are not read. At a URL, where the ends of all segments would take
+    two requests each, no segment continues past the next: its batches there are damage.
+    """
+    following = [*(base for base, _ in files[1:]), None][: len(files)]
     segments = [
-        LogSegment(directory / name, base, end)
-        for (base, name), end in zip(files, ends, strict=True)
+        LogSegment(
+            directory / name,
+            base,
+            MAX_OFFSET if after is None else after - 1,
+            following=after,
+        )
+        for (base, name), after in zip(files, following, strict=True)
     ]
-    return Listing(segments, listed)
+    bases = [segment.base_offset for segment in segments]
+    place, covered_to = 0, None
+    while place < len(segments):
+        segment = segments[place]
+        place += 1
+        end = _end_past_next(segment)
+        if covered_to is not None and covered_to > segment.base_offset:
+            segment = replace(segment, covered_to=covered_to)
+        if end is not None:
+            segment = replace(segment, most=end - 1)
+            covered_to = end if covered_to is None else max(end, covered_to)
+            place = max(place, bisect_right(bases, covered_to) - 1)
+        yield segment
+
+
+def _end_past_next(segment: LogSegment) -> int | None:
+    """Return the end of a segment that continues past the next one, or None."""
+    if segment.following is None or not isinstance(segment.path, Path):
+        return None
+    with suppress(FileNotFoundError):
+        return end_past_next(segment)
+    return None
 
 
 def _list(directory: Location) -> tuple[Sequence[Entry], list[tuple[int, str]]]:
     """List the entries, and the ``.log`` files, once no file is being renamed."""
     if not isinstance(directory, Path):
-        listed = entries(directory)
-        return listed, _log_files(listed).files  # object stores do not rename
+        listed = entries(directory)  # object stores do not rename
+        return listed, _swapped(directory, _log_files(listed), listed)
     previous: LogFiles | None = None
     for number in range(MAX_LISTINGS):
         changed_ns = directory.stat().st_mtime_ns
         quiet_ns = time.time_ns() - changed_ns
         listed = entries(directory)
         found = _log_files(listed)
-        is_quiet = quiet_ns > (ABANDONED_NS if found.swaps else QUIET_NS)
+        is_quiet = quiet_ns > (ABANDONED_NS if found.waits else QUIET_NS)
         if is_quiet and directory.stat().st_mtime_ns == changed_ns:
             break
-        if not found.swaps and (found == previous or number == MAX_DIFFERING):
+        if not found.waits and (found == previous or number == MAX_DIFFERING):
             break
         previous = found
-        if found.swaps:
+        if found.waits:
             time.sleep(PAUSE_S)
-    return listed, found.files
+    return listed, _swapped(directory, found, listed)
 
 
 def _log_files(listed: Sequence[Entry]) -> LogFiles:
-    files, swaps = [], set()
+    files, swaps = [], {}
     logs = {entry.name: entry for entry in listed if LOG in entry.name}
     for file, name in parse_file_names(logs).items():
         if name.kind != "log":
@@ -133,9 +188,52 @@ def _log_files(listed: Sequence[Entry]) -> LogFiles:
         if name.suffix is None and is_file(logs[file]):
             files.append((name.base_offset, file))
         elif name.suffix == "swap":
-            swaps.add(name.base_offset)
+            swaps[name.base_offset] = file
     files.sort()
-    return LogFiles(files, not swaps.issubset(base for base, _ in files))
+    waits = not swaps.keys() <= {base for base, _ in files}
+    return LogFiles(files, swaps, waits)
+
+
+def _swapped(
+    directory: Location, found: LogFiles, listed: Sequence[Entry]
+) -> list[tuple[int, str]]:
+    """Return the ``.log`` files as when the log is loaded, which finishes a swap."""
+    if not found.swaps:
+        return found.files
+    names = parse_file_names(entry.name for entry in listed)
+    complete = set(sort_leftovers(names).swapped_logs)
+    files, ends = dict(found.files), {}
+    for base, name in found.swaps.items():
+        if name not in complete:
+            continue
+        end = _end_of_swap(LogSegment(directory / name, base))
+        if end is not None:
+            ends[base] = end
+        else:
+            files.setdefault(base, name)
+    if ends:
+        start, end = replaced_offsets(ends, ends.__getitem__)
+        files = {base: name for base, name in files.items() if not start <= base < end}
+        files |= {base: found.swaps[base] for base in ends}
+    return sorted(files.items())
+
+
+def _end_of_swap(segment: LogSegment) -> int | None:
+    """Return the end offset of a ``.log.swap``; None if it is damaged or too short.
+
+    Its indexes have no offset after its last one.
+    """
+    end = segment.whole_end()
+    indexes = (
+        segment.read_index(OffsetIndex, "index"),
+        segment.read_index(TimeIndex, "timeindex"),
+    )
+    if end is None or any(
+        index is not None and len(index) and int(index.offsets[-1]) >= end
+        for index in indexes
+    ):
+        return None
+    return end
 
 
 def from_offset(segments: list[LogSegment], offset: int) -> list[LogSegment]:
@@ -146,8 +244,8 @@ def from_offset(segments: list[LogSegment], offset: int) -> list[LogSegment]:
     >>> [segment.base_offset for segment in from_offset(segments, 60)]
     [50, 90]
     """
-    bases = [segment.base_offset for segment in segments]
-    return segments[max(0, bisect_right(bases, offset) - 1) :]
+    starts = [segment.start_offset for segment in segments]
+    return segments[max(0, bisect_right(starts, offset) - 1) :]
 
 
 def read_on(
@@ -239,9 +337,9 @@ def _keeps_name(segments: list[LogSegment], source: OpenedSource) -> bool:
         return True
     if source.path != first.path:
         return False
-    if first.most == MAX_OFFSET:
+    if first.following is None:
         return True
     following = (
-        segments[1].name if len(segments) > 1 else file_name(first.most + 1, "log")
+        segments[1].name if len(segments) > 1 else file_name(first.following, "log")
     )
     return first.path.with_name(following).exists()

@@ -128,7 +128,7 @@ def contents_of(segment: LogSegment, limits: Limits | None = None) -> LogContent
     Raises `FileNotFoundError` if the file was removed.
     """
     result = LogContents(
-        contents=Contents(), next_offset=max(segment.base_offset, 0), end=0
+        contents=Contents(), next_offset=max(segment.start_offset, 0), end=0
     )
     with segment.open() as source:
         records = FileRecords(
@@ -141,7 +141,8 @@ def contents_of(segment: LogSegment, limits: Limits | None = None) -> LogContent
             for step in records:
                 if isinstance(step, Step):
                     result.contents.add(_of_rows(step.rows))
-                    result.next_offset = int(step.rows["last_offset"][-1]) + 1
+                    end = int(step.rows["last_offset"][-1]) + 1
+                    result.next_offset = max(result.next_offset, end)
                     is_known = (step.rows["count"] >= 0) & counts_fit(
                         step.rows, MAX_BATCH_BYTES
                     )

@@ -191,8 +191,10 @@ class _Side:
                 self._add(step)
                 continue
             self._step = step
+            self._bounds = step.bounds  # an earlier segment may have had its first ones
             rows = step.step.rows
-            self.rows = rows[rows["count"] != 0]
+            is_next = rows["last_offset"] >= step.bounds.start_offset
+            self.rows = rows[is_next & (rows["count"] != 0)]
             self.end = max(self.end, int(rows["last_offset"][-1]) + 1)
         return True
 
@@ -229,7 +231,7 @@ class _Side:
             base = int(
                 self.rows["last_offset"][0] if decoded is None else decoded.offset[0]
             )
-        return max(base, self.start)
+        return max(base, self._bounds.start_offset)
 
     def take(self, count: int) -> BatchHeaders:
         """Return the next batches, and move on."""
@@ -246,7 +248,8 @@ class _Side:
 
     def count(self, rows: BatchHeaders) -> int:
         """Return the number of records of batches, from their headers if possible."""
-        known = (rows["count"] > 0) & (rows["base_offset"] >= self.start)
+        start = self._bounds.start_offset
+        known = (rows["count"] > 0) & (rows["base_offset"] >= start)
         known &= counts_fit(rows, MAX_BATCH_BYTES)
         decoded = self._decode(rows[~known]) if not known.all() else ()
         return int(rows["count"][known].sum(dtype=np.int64)) + sum(map(len, decoded))

@@ -129,7 +129,7 @@ def _count(reader: PartitionReader, byte_range: ByteRange) -> tuple[int, int]:
     """Return a lower bound of the records in a range, and the first's offset."""
     bounds = reader.bounds
     if reader.source.directory is not None:
-        base = max(bounds.start_offset, byte_range.segment.base_offset)
+        base = max(bounds.start_offset, byte_range.segment.start_offset)
         bounds = replace(bounds, start_offset=base)
     count, first = 0, None
     for step in PartitionReader(

@@ -28,6 +28,7 @@ from kafkalog.repairs.id_repair import find_id_changes
 from kafkalog.repairs.partition_repair import (
     FileChange,
     PartitionDamage,
+    is_far,
     repair_partition,
 )
 from kafkalog.repairs.repair_backup import RepairBackup
@@ -46,7 +47,13 @@ from kafkalog.storage.file_names import PartitionDir, parse_partition_dir
 from kafkalog.storage.location import AnyPath, local_path
 from kafkalog.storage.log_directory import is_partition
 from kafkalog.verification.path_verification import verify, verify_locked
-from kafkalog.verification.verification_report import Cause, Problem, Report, Severity
+from kafkalog.verification.verification_report import (
+    Cause,
+    Problem,
+    Recovery,
+    Report,
+    Severity,
+)
 
 CHECKPOINTS: Final = (RECOVERY_POINTS, HIGH_WATERMARKS, CLEANED_TO, LOG_STARTS)
 
@@ -137,6 +144,7 @@ class _Plan:
     changes: list[FileChange] = field(default_factory=list)
     losing: list[FileChange] = field(default_factory=list)
     unrepaired: list[Problem] = field(default_factory=list)
+    left_to_broker: list[Problem] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
 
 
@@ -227,6 +235,7 @@ class DirectoryRepair:
             actions=tuple(self._located(each.action) for each in changes),
             skipped=tuple(self._located(each.action) for each in skipped),
             unrepaired=tuple(plan.unrepaired),
+            left_to_broker=tuple(plan.left_to_broker),
             failures=tuple(plan.failures),
         )
 
@@ -354,7 +363,12 @@ class DirectoryRepair:
         plan.unrepaired += [
             self._named(damage.directory, problem)
             for problem in result.problems
-            if problem.severity == Severity.ERROR
+            if problem.severity == Severity.ERROR and not _is_left_to_broker(problem)
+        ]
+        plan.left_to_broker += [
+            self._named(damage.directory, problem)
+            for problem in result.problems
+            if _is_left_to_broker(problem)
         ]
         plan.failures += result.failures
         if allow_data_loss or not result.loses_data:
@@ -414,6 +428,14 @@ class DirectoryRepair:
 
 def _changes(changes: Sequence[FileChange]) -> str:
     return counted(len(changes), "change")
+
+
+def _is_left_to_broker(problem: Problem) -> bool:
+    """Return whether a broker loses nothing by a problem, which is read as it is."""
+    if problem.recovery == Recovery.REFUSE:
+        return False
+    is_swap = problem.cause == Cause.SWAP and problem.severity == Severity.WARNING
+    return is_swap or is_far(problem)
 
 
 def _read_checkpoints(root: Path) -> dict[str, Offsets]:

@@ -10,15 +10,18 @@ entries of an excerpt are lost: their offsets become a gap, as after compaction.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
 
+from kafkalog.cleaner.partition_facts import count_records
+from kafkalog.decoding.decompression import first_offsets
 from kafkalog.decoding.read_policy import SKIPPING
-from kafkalog.formats.batch_headers import delta_field, offset_field
-from kafkalog.formats.layout import RECORD_BATCH_OVERHEAD
+from kafkalog.errors import LocatedError
+from kafkalog.formats.batch_headers import delta_field, offset_field, scan_headers
+from kafkalog.formats.layout import MAX_BATCH_BYTES, RECORD_BATCH_OVERHEAD
 from kafkalog.repairs.header_correction import (
     MAX_BYTES,
     HeaderCorrection,
@@ -30,6 +33,8 @@ from kafkalog.segment.file_records import Step
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.byte_source import FileSource, only_zeros
 from kafkalog.storage.durable_file import Disk
+from kafkalog.storage.file_names import MAX_OFFSET, file_name
+from kafkalog.storage.location import local_path
 
 COPY_BYTES: Final = 1 << 20
 
@@ -38,7 +43,10 @@ class LostBytes(NamedTuple):
     """Bytes that are taken out of a log, and the offsets that are lost with them.
 
     `last_offset` is None if it is unknown. `is_tail` states that no entry follows in
-    the file, `is_zeros` that the bytes are zeros.
+    the file, `is_zeros` that the bytes are zeros, `is_covered` that an earlier segment
+    has their offsets. That one may be damaged, so that the bytes `may_be_needed`.
+    `count` is the number of records by the headers of entries that have all the bytes;
+    None if there are other bytes.
     """
 
     position: int
@@ -47,13 +55,30 @@ class LostBytes(NamedTuple):
     last_offset: int | None
     is_tail: bool = False
     is_zeros: bool = False
+    is_covered: bool = False
+    may_be_needed: bool = False
+    count: int | None = None
+
+    @property
+    def loses_data(self) -> bool:
+        """Whether the bytes are all that is left of their offsets."""
+        if self.is_covered:
+            return self.may_be_needed
+        return not (self.is_zeros and self.is_tail)
 
     @property
     def records(self) -> int:
-        """The most records that the bytes can have; 0 if that is unknown."""
-        if self.last_offset is None:
+        """The number of records in the bytes; 0 if it is unknown.
+
+        Where entries cannot be told from other bytes, it is that of the offsets, which
+        is the most that there can be.
+        """
+        if self.is_covered:
             return 0
-        return self.last_offset - self.first_offset + 1
+        if self.last_offset is None:
+            return self.count or 0
+        offsets = self.last_offset - self.first_offset + 1
+        return offsets if self.count is None else min(offsets, self.count)
 
 
 class _EntryRun(NamedTuple):
@@ -86,6 +111,17 @@ class LogExcerpt:
     """Whether the file is removed."""
     corrections: list[HeaderCorrection] = field(default_factory=list)
     """Fields of headers of kept entries that are written again."""
+    new_base_offset: int | None = None
+    """The base offset in the new name of the file, if it gets one."""
+
+    @property
+    def new_name(self) -> str | None:
+        """The name of the file with what is kept; None if it is removed."""
+        if self.is_dropped:
+            return None
+        if self.new_base_offset is None:
+            return self.path.name
+        return file_name(self.new_base_offset, "log")
 
     @property
     def changes_entries(self) -> bool:
@@ -98,7 +134,7 @@ class LogExcerpt:
     @property
     def loses_data(self) -> bool:
         """Whether anything but zeros at the end is lost."""
-        return any(not (each.is_zeros and each.is_tail) for each in self.lost)
+        return any(each.loses_data for each in self.lost)
 
     def write(self, target: Path, disk: Disk) -> None:
         """Write the parts that are kept to a new file."""
@@ -146,6 +182,7 @@ class LogExcerpt:
             last_offset=last_offset,
             is_tail=True,
             is_zeros=first.is_zeros and first.is_tail and not later,
+            count=self.records_from(first.position),
         )
         kept = [(start, end) for start, end in self.kept if end <= first.position]
         return LogExcerpt(
@@ -159,6 +196,14 @@ class LogExcerpt:
                 each for each in self.corrections if each.position < first.position
             ],
         )
+
+    def records_from(self, position: int) -> int:
+        """Return the number of records at or after a position, kept and lost."""
+        records = sum(each.records for each in self.lost if each.position >= position)
+        with FileSource(self.path) as source:
+            for start, end in self.kept:
+                records += _count_valid(source, max(start, position), end)
+        return records
 
     def correct_headers(
         self, source: FileSource, after: int | None, *, is_last: bool
@@ -197,6 +242,59 @@ class LogExcerpt:
         return None if lost.last_offset is None else lost.last_offset + 1
 
 
+def without_covered(
+    segment: LogSegment, covered_to: int, *, may_be_needed: bool
+) -> LogExcerpt | None:
+    """Return what an old segment has from `covered_to` on, which others do not have.
+
+    An earlier segment has all offsets below, or, if the old one `may_be_needed`, had
+    them before it was damaged. The file gets the name of the first offset
+    that is kept, and is removed if there is none. Returns None if a batch has offsets
+    on both sides, or if the file is damaged.
+    """
+    path = local_path(segment.path)
+    base = segment.base_offset
+    with FileSource(path) as source:
+        records = replace(segment, most=MAX_OFFSET, covered_to=None).records(source)
+        excerpt = LogExcerpt(path, base, source.size, end_offset=covered_to)
+        last, kept_from = base - 1, source.size
+        try:
+            for step in records:
+                assert isinstance(step, Step)  # damage is raised
+                firsts = first_offsets(
+                    step.data, step.origin, step.rows, MAX_BATCH_BYTES
+                )
+                last = int(step.rows["last_offset"][-1])
+                kept = np.flatnonzero(step.rows["last_offset"] >= covered_to)
+                if not len(kept) or excerpt.new_base_offset is not None:
+                    continue
+                excerpt.new_base_offset = int(firsts[kept[0]])
+                kept_from = int(step.rows["position"][kept[0]])
+        except LocatedError:
+            return None
+    if excerpt.new_base_offset is None:
+        excerpt.is_dropped = True
+    elif excerpt.new_base_offset < covered_to:
+        return None
+    else:
+        excerpt.kept.append((kept_from, excerpt.size))
+        excerpt.end_offset = last + 1
+    lost_to = min(last, covered_to - 1)
+    is_tail = excerpt.is_dropped
+    excerpt.lost.append(
+        LostBytes(
+            0,
+            kept_from,
+            base,
+            lost_to,
+            is_tail=is_tail,
+            is_covered=True,
+            may_be_needed=may_be_needed,
+        )
+    )
+    return excerpt
+
+
 def excerpt_of(
     path: Path,
     base: int,
@@ -226,7 +324,38 @@ def excerpt_of(
             excerpt.lost.append(_lost_tail(source, excerpt, most_lost))
         is_last = most == UNBOUNDED
         excerpt.correct_headers(source, end if is_last else most + 1, is_last=is_last)
+        excerpt.lost = [
+            each._replace(count=_count_framed(source, each.position, each.end))
+            for each in excerpt.lost
+        ]
     return excerpt
+
+
+def _count_framed(source: FileSource, start: int, end: int) -> int | None:
+    """Return the number of records by the headers in a range of bytes.
+
+    Returns None unless entries have all of the bytes. One may be corrupt.
+    """
+    records = 0
+    while start < end:
+        data = source.read(start, min(MAX_BATCH_BYTES, end - start))
+        rows, _, parsed = scan_headers(data, 0, start)
+        if not parsed or (rows["count"] < 0).any():
+            return None
+        records += int(rows["count"].sum(dtype=np.int64))
+        start += parsed
+    return records
+
+
+def _count_valid(source: FileSource, start: int, end: int) -> int:
+    """Return the number of records of the valid entries in a range of bytes."""
+    records = 0
+    while start < end:
+        data = source.read(start, min(MAX_BATCH_BYTES, end - start))
+        rows, _, parsed = scan_headers(data, 0, start)
+        records += int(count_records(rows, data, start).sum())
+        start += max(parsed, 1)
+    return records
 
 
 def _lost_tail(source: FileSource, excerpt: LogExcerpt, last: int | None) -> LostBytes:

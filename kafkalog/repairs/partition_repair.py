@@ -21,13 +21,21 @@ from typing import Final
 
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.formats.checkpoint import EpochEntry
+from kafkalog.formats.layout import MAX_OFFSET_DELTA
 from kafkalog.log.cluster_metadata import METADATA_PARTITION
 from kafkalog.log.leader_epochs import read_epochs
+from kafkalog.log.log_segments import segments_read
 from kafkalog.log.topic_settings import PartitionSettings
 from kafkalog.repairs.header_correction import correct_epochs
-from kafkalog.repairs.log_excerpt import LogExcerpt, LostBytes, excerpt_of
+from kafkalog.repairs.log_excerpt import (
+    LogExcerpt,
+    LostBytes,
+    excerpt_of,
+    without_covered,
+)
 from kafkalog.repairs.repair_report import RepairAction, RepairKind
 from kafkalog.segment.entry_order import UNBOUNDED
+from kafkalog.segment.log_segment import LogSegment
 from kafkalog.startup.log_rehearsal import (
     CheckpointedOffsets,
     LogRehearsal,
@@ -75,6 +83,9 @@ OF_LOGS: Final = frozenset(
     }
 )
 """Causes of errors for which bytes of a log are not kept."""
+
+CORRUPT: Final = OF_LOGS - {Cause.OFFSET, Cause.PREALLOCATED}
+"""Causes of errors of logs for which records are missing."""
 
 OF_ENTRIES: Final = frozenset({Cause.COMPRESSION, Cause.RECORDS, Cause.CONTROL})
 """Causes of errors of entries that a reader of headers accepts."""
@@ -129,6 +140,13 @@ class PartitionDamage:
             for name in self.file_names.values()
             if name.kind == "log" and name.suffix is None
         )
+
+    @cached_property
+    def segments_read(self) -> dict[int, LogSegment]:
+        """The segments that a reader reads, by base offset."""
+        files = [(base, file_name(base, "log")) for base in self.logs]
+        read = segments_read(self.directory, files)
+        return {segment.base_offset: segment for segment in read}
 
     @cached_property
     def file_names(self) -> dict[str, SegmentFile]:
@@ -227,6 +245,19 @@ def _needs_repair(problem: Problem) -> bool:
     return problem.severity != Severity.WARNING or not by_broker
 
 
+def is_overlap(problem: Problem) -> bool:
+    """Return whether a problem is a segment that continues past the next one."""
+    return problem.cause == Cause.OFFSET and problem.position is None
+
+
+def is_far(problem: Problem) -> bool:
+    """Return whether a problem is of offsets too far above a segment's base offset."""
+    name = parse_file_name(Path(problem.path).name)
+    if name is None or problem.cause != Cause.OFFSET or problem.offset is None:
+        return False
+    return problem.offset - name.base_offset > MAX_OFFSET_DELTA
+
+
 @dataclass(slots=True, kw_only=True)
 class PartitionResult:
     """The changes that repair a partition, and the report of verifying the result.
@@ -247,9 +278,14 @@ class PartitionResult:
 
     @property
     def has_damaged_logs(self) -> bool:
-        """Whether an error of the logs themselves is left."""
+        """Whether an error of the logs themselves is left, for which records are lost.
+
+        No record is lost for segments that overlap, or with offsets too far apart.
+        """
         return any(
-            problem.severity == Severity.ERROR and problem.cause in OF_LOGS
+            problem.severity == Severity.ERROR
+            and problem.cause in OF_LOGS
+            and not (is_far(problem) or is_overlap(problem))
             for problem in self.problems
             if problem.path.endswith(".log")
         )
@@ -276,7 +312,10 @@ def repair_partition(
     """
     best = PartitionResult(problems=damage.problems)
     failures = []
-    skipping = _skipping(damage)
+    skipping = sorted(
+        [*_without_covered(damage), *_skipping(damage)],
+        key=lambda each: each.base_offset,
+    )
     ways: Iterator[list[LogExcerpt]] = _ways(damage, skipping)
     if not allow_data_loss:
         ways = iter([[each for each in skipping if not each.loses_data]])
@@ -295,12 +334,43 @@ def repair_partition(
     return best
 
 
+def _without_covered(damage: PartitionDamage) -> list[LogExcerpt]:
+    """Return what is left of the segments that an earlier one covers, in order.
+
+    There is nothing to do if a record is only in a segment that is not read. If the
+    covering segment is damaged, the old ones may have what is missing there.
+    """
+    excerpts: list[LogExcerpt] = []
+    damaged = damage.damaged_logs(CORRUPT)
+    covered_to, may_be_needed = -1, False
+    for base in damage.logs:
+        segment = damage.segments_read.get(base)
+        if base < covered_to:
+            path = damage.directory / file_name(base, "log")
+            excerpt = without_covered(
+                LogSegment(path, base), covered_to, may_be_needed=may_be_needed
+            )
+            if excerpt is None or (segment is None and not excerpt.is_dropped):
+                return []
+            excerpts.append(excerpt)
+        elif segment is not None and segment.covers_others:
+            may_be_needed = base in damaged
+            covered_to = segment.most + 1
+    return excerpts
+
+
 def _skipping(damage: PartitionDamage) -> list[LogExcerpt]:
-    """Return the valid parts of the damaged segments, in order."""
-    logs, skipping = damage.logs, []
+    """Return the valid parts of the damaged segments, in order.
+
+    Segments that an earlier one covers are not read, and are left out.
+    """
+    skipping = []
     found = damage.damaged_logs(OF_LOGS | {Cause.LEADER_EPOCH})
     for base, problems in sorted(found.items()):
-        most = min((other - 1 for other in logs if other > base), default=UNBOUNDED)
+        segment = damage.segments_read.get(base)
+        if segment is None or segment.covered_to is not None:
+            continue
+        most = segment.most
         path = damage.directory / file_name(base, "log")
         positions = [
             problem.position
@@ -343,19 +413,24 @@ def _cutting(damage: PartitionDamage, skipping: list[LogExcerpt]) -> list[LogExc
     place = next(i for i, each in enumerate(skipping) if each.lost)
     first = skipping[place]
     later = [base for base in damage.logs if base > first.base_offset]
-    ends = [(base, _end_of(damage, base)) for base in later]
+    excerpts = [
+        excerpt_of(damage.directory / file_name(base, "log"), base, UNBOUNDED, ())
+        for base in later
+    ]
+    ends = [(each.base_offset, each.end_offset) for each in excerpts]
     cutting = [*skipping[:place], first.up_to_first_loss(ends)]
-    for base, end in ends:
-        path = damage.directory / file_name(base, "log")
-        size = path.stat().st_size
-        lost = LostBytes(0, size, base, end - 1 if end > base else None, is_tail=True)
-        cutting.append(LogExcerpt(path, base, size, [], [lost], base, True))
+    for each in excerpts:
+        base, end = each.base_offset, each.end_offset
+        lost = LostBytes(
+            0,
+            each.size,
+            base,
+            end - 1 if end > base else None,
+            is_tail=True,
+            count=each.records_from(0),
+        )
+        cutting.append(LogExcerpt(each.path, base, each.size, [], [lost], base, True))
     return cutting
-
-
-def _end_of(damage: PartitionDamage, base: int) -> int:
-    path = damage.directory / file_name(base, "log")
-    return excerpt_of(path, base, UNBOUNDED, ()).end_offset
 
 
 class _Attempt:
@@ -372,8 +447,17 @@ class _Attempt:
         self._names = damage.file_names
         losing = [each.base_offset for each in excerpts if each.loses_data]
         self._first_loss = min(losing, default=MAX_OFFSET)
-        self._dropped = {each.base_offset for each in excerpts if each.is_dropped}
-        self._bases = [base for base in damage.logs if base not in self._dropped]
+        self._dropped = {
+            each.base_offset
+            for each in excerpts
+            if each.is_dropped or each.new_base_offset is not None
+        }
+        renamed = {
+            each.new_base_offset
+            for each in excerpts
+            if each.new_base_offset is not None
+        }
+        self._bases = sorted((set(damage.logs) - self._dropped) | renamed)
 
     def result(self) -> PartitionResult | None:
         """Return the changes and the remaining problems; None if there are none.
@@ -431,11 +515,11 @@ class _Attempt:
     def _prepare(self, copy: Path, disk: RehearsalDisk) -> None:
         """Remove from the stand-ins what is damaged, so that loading rebuilds it."""
         for base, excerpt in self._excerpts.items():
-            log = copy / file_name(base, "log")
-            disk.remove(log)
-            if base not in self._dropped:
-                excerpt.write(self._place / log.name, DISK)
-                log.hardlink_to(self._place / log.name)  # loading changes no byte of it
+            disk.remove(copy / file_name(base, "log"))
+            if excerpt.new_name is not None:
+                excerpt.write(self._place / excerpt.new_name, DISK)
+                # Loading changes no byte of it.
+                (copy / excerpt.new_name).hardlink_to(self._place / excerpt.new_name)
         for file, position in self._tails().items():
             with disk.open(copy / file) as log_file:
                 log_file.truncate(position)
@@ -523,7 +607,10 @@ class _Attempt:
             reason = f"{file_name(base, 'log')} is changed"
             for kind in INDEXES:
                 wanted.setdefault(file_name(base, kind), reason)
-        if any(each.lost for each in self._excerpts.values()):
+                if excerpt.new_base_offset is not None:
+                    new = file_name(excerpt.new_base_offset, kind)
+                    wanted.setdefault(new, reason)
+        if any(each.loses_data for each in self._excerpts.values()):
             reason = "bytes of the log are removed"
             found = set(self._names)
             if is_file(self._damage.directory.parent / CLEAN_SHUTDOWN):
@@ -543,6 +630,8 @@ class _Attempt:
     def _log_changes(self, base: int) -> list[FileChange]:
         excerpt = self._excerpts[base]
         file = excerpt.path.name
+        if any(lost.is_covered for lost in excerpt.lost):
+            return self._covered_changes(excerpt)
         result = None if base in self._dropped else self._place / file
         changes = []
         for lost in excerpt.lost:
@@ -573,6 +662,31 @@ class _Attempt:
                 partition=self._partition,
             )
             changes.append(FileChange(self._path(file), result, action))
+        return changes
+
+    def _covered_changes(self, excerpt: LogExcerpt) -> list[FileChange]:
+        """Return the removal of a segment, and the new one with what is kept of it."""
+        [lost] = excerpt.lost
+        reason = (
+            f"offset: an earlier segment has the offsets to {lost.last_offset}, "
+            "compacted later"
+        )
+        removal = self._change(excerpt.path.name, RepairKind.REMOVE, reason)
+        if lost.may_be_needed:
+            action = replace(
+                removal.action,
+                reason=f"{reason}, and is damaged",
+                first_offset=lost.first_offset,
+                last_offset=lost.last_offset,
+            )
+            removal = replace(removal, action=action)
+        changes = [removal]
+        if excerpt.new_name is not None:
+            reason = f"{excerpt.path.name} from offset {excerpt.new_base_offset} on"
+            result = self._place / excerpt.new_name
+            changes.append(
+                self._change(excerpt.new_name, RepairKind.REBUILD, reason, result)
+            )
         return changes
 
     def _reason(self, file: str, position: int, end: int) -> str:

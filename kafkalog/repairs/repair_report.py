@@ -44,9 +44,9 @@ class RepairAction:
     reason : str
         The problem that is repaired.
     records_lost : int
-        The number of records that cannot be read afterwards. For corrupt bytes it is
-        the number of offsets between their neighbours, which is the most that they can
-        have.
+        The number of records that cannot be read afterwards, by the headers of batches.
+        For corrupt bytes without such headers it is the number of offsets between their
+        neighbours, which is the most that they can have.
     topic, partition : str, int or None
         The partition; None for a file of the log directory.
     first_offset, last_offset : int or None
@@ -108,6 +108,10 @@ class RepairReport:
         The changes that were not made because they lose data.
     failures : tuple of str
         The errors of attempts to repair a partition.
+    left_to_broker : tuple of Problem
+        The problems of files that are read as they are, and by which a broker loses
+        nothing when it starts: a segment with offsets too far apart, which it splits if
+        it recovers it, and a ``.swap``, which it gives the name of a segment.
     backup : str or None
         The directory with the originals. They hold the records that were taken out, and
         go on holding what is erased from the log later.
@@ -126,6 +130,7 @@ class RepairReport:
     unrepaired: tuple[Problem, ...] = ()
     skipped: tuple[RepairAction, ...] = ()
     failures: tuple[str, ...] = ()
+    left_to_broker: tuple[Problem, ...] = ()
     backup: str | None = None
     unchanged_because: tuple[str, ...] = ()
 
@@ -161,6 +166,7 @@ class RepairReport:
             "skipped": [action.as_dict() for action in self.skipped],
             "unrepaired": [problem.as_dict() for problem in self.unrepaired],
             "failures": list(self.failures),
+            "left_to_broker": [problem.as_dict() for problem in self.left_to_broker],
             "backup": self.backup,
             "unchanged_because": list(self.unchanged_because),
         }
@@ -210,6 +216,9 @@ class RepairReport:
             parts.append(f"{count} not made, as data would be lost")
         if self.unrepaired:
             parts.append(f"{counted(len(self.unrepaired), 'error')} without a repair")
+        if self.left_to_broker:
+            count = counted(len(self.left_to_broker), "problem")
+            parts.append(f"{count} left to a broker's start")
         return "; ".join(parts) or "nothing to repair"
 
     def __repr__(self) -> str:

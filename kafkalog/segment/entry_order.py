@@ -19,7 +19,6 @@ from kafkalog.formats.batch_headers import (
     Bytes,
     find_crc_mismatches,
 )
-from kafkalog.formats.layout import MAX_OFFSET_DELTA
 from kafkalog.formats.offset_order import find_misplaced, offsets_increase
 
 Bools = npt.NDArray[np.bool_]
@@ -29,10 +28,14 @@ UNBOUNDED: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The range of a segment's offsets, and whether they must ascend."""
+    """The range of a segment's offsets, and whether they must ascend.
+
+    `most_of_tail` is the greatest offset that a partial entry at the end may have.
+    """
 
     least: int = 0
     most: int = UNBOUNDED
+    most_of_tail: int = UNBOUNDED
     ordered: bool = True
 
     @property
@@ -41,9 +44,9 @@ class Limits:
 
         They may reach into the next segment, where it may have been written again.
         """
-        if self.most == UNBOUNDED:
+        if self.most_of_tail == UNBOUNDED:
             return PLAUSIBLE_OFFSETS
-        return self.least, self.least + MAX_OFFSET_DELTA
+        return self.least, self.most_of_tail
 
 
 def find_out_of_order(

@@ -48,6 +48,9 @@ from kafkalog.storage.location import (
 )
 
 DELETED: Final = ".deleted"
+MAX_DISTANCE: Final = 2**48
+"""Greatest distance of an offset from the base offset; one further is damaged."""
+
 CANDIDATES: Final = 2
 """Entries that are tried before the segment is read from its start."""
 
@@ -58,12 +61,18 @@ Index = TypeVar("Index", OffsetIndex, TimeIndex)
 class LogSegment:
     """A segment's ``.log``; `base_offset` is -1 if its name is not a segment's.
 
-    `most` is the greatest offset it may have: that before the next segment.
+    `most` is the greatest offset it may have: that before the next segment. A segment
+    that continues past the base offset of others may have more. `covered_to` is the
+    offset up to which an earlier segment has all offsets: those below it are not read
+    from this one. `following` is the base offset of the next segment in the directory,
+    whether it is read or not.
     """
 
     path: Location
     base_offset: int = -1
     most: int = MAX_OFFSET
+    covered_to: int | None = None
+    following: int | None = None
 
     @classmethod
     def of(cls, path: AnyPath) -> LogSegment:
@@ -87,8 +96,21 @@ class LogSegment:
         """The range of the offsets of its entries."""
         if self.base_offset < 0:
             return Limits()
-        most = min(self.most, self.base_offset + MAX_OFFSET_DELTA)
-        return Limits(least=self.base_offset, most=most)
+        return Limits(
+            least=self.base_offset,
+            most=min(self.most, self.base_offset + MAX_DISTANCE),
+            most_of_tail=self.base_offset + MAX_OFFSET_DELTA,
+        )
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that is read from it."""
+        return self.base_offset if self.covered_to is None else self.covered_to
+
+    @property
+    def covers_others(self) -> bool:
+        """Whether it continues past the base offset of the next segment."""
+        return self.following is not None and self.most >= self.following
 
     def open(self) -> OpenedSource:
         """Open the ``.log``, or the file marked as deleted if it is gone.
@@ -122,7 +144,7 @@ class LogSegment:
 
     def position_for(self, source: ByteSource, offset: int) -> int:
         """Return a position from which on all records at or above `offset` are."""
-        index = self._read(OffsetIndex, "index")
+        index = self.read_index(OffsetIndex, "index")
         if index is None or not len(index):
             return 0
         slot = int(index.slots([offset])[0])
@@ -167,7 +189,24 @@ class LogSegment:
             for step in self.last_steps(source, start, past_damage=past_damage)
             for last in step.rows[-1:]
         )
-        return max(ends, default=(self.base_offset, 0))
+        offset, position = max(ends, default=(self.base_offset, 0))
+        return max(offset, self.start_offset), position
+
+    def whole_end(self) -> int | None:
+        """Return the offset after the last entry; None unless all bytes are valid.
+
+        It is None as well for an empty file, and for one that is removed meanwhile.
+        """
+        end = None
+        try:
+            with self.open() as source:
+                records = self.records(source)
+                for step in records:
+                    assert isinstance(step, Step)  # damage is raised
+                    end = int(step.rows["last_offset"][-1]) + 1
+        except (LocatedError, FileNotFoundError):
+            return None
+        return None if records.has_tail else end
 
     def last_steps(
         self, source: ByteSource, start: int, *, past_damage: bool = False
@@ -189,7 +228,7 @@ class LogSegment:
 
     def position_for_time(self, source: ByteSource, timestamp: int) -> int:
         """Return a position from which on all records at or after `timestamp` are."""
-        index = self._read(TimeIndex, "timeindex") if timestamp > 0 else None
+        index = self.read_index(TimeIndex, "timeindex") if timestamp > 0 else None
         if index is None or not len(index):
             return 0
         slot = int(index.slots([timestamp - 1])[0]) if timestamp > 0 else -1
@@ -207,7 +246,7 @@ class LogSegment:
         Only positions in the offset index that `source` confirms are returned, so there
         may be fewer, or none.
         """
-        index = self._read(OffsetIndex, "index")
+        index = self.read_index(OffsetIndex, "index")
         if index is None or not len(index):
             return []
         known = index.entries["position"].astype(np.int64)
@@ -228,15 +267,18 @@ class LogSegment:
                 return step.rows[:1] if _begins_by(step.rows, offset) else None
         return None
 
-    def _read(self, kind: type[Index], extension: str) -> Index | None:
+    def read_index(self, kind: type[Index], extension: str) -> Index | None:
         """Return the valid entries of an index; None if there is no file."""
         if self.base_offset < 0:
             return None
-        stem, _, suffix = self.path.name.partition(".log")
-        path = self.path.with_name(f"{stem}.{extension}{suffix}")
         with suppress(FileNotFoundError):
-            return kind.read_live(path, self.base_offset)
+            return kind.read_live(self.index_path(extension), self.base_offset)
         return None
+
+    def index_path(self, extension: str) -> Location:
+        """Return the path of an index, which has the suffix of the ``.log``."""
+        stem, _, suffix = self.path.name.partition(".log")
+        return self.path.with_name(f"{stem}.{extension}{suffix}")
 
 
 def _begins_by(rows: BatchHeaders, offset: int) -> bool:

@@ -37,6 +37,7 @@ from kafkalog.formats.layout import (
     CONTROL_FLAG,
     LOG_APPEND_TIME_FLAG,
     LOG_OVERHEAD,
+    MAX_OFFSET_DELTA,
     NO_LEADER_EPOCH,
     TRANSACTIONAL_FLAG,
 )
@@ -82,7 +83,7 @@ class LogFacts:
     first_epoch_at: tuple[int, int] = (0, 0)
     last_epoch: int = NO_LEADER_EPOCH
     damaged_at: int | None = None
-    """Position of the first corrupt entry."""
+    """Position of the first entry that is corrupt, or too far for the indexes."""
     tail_bytes: int = 0
     """Bytes after `end`, which are not a whole entry."""
     is_compacted: bool = False
@@ -112,6 +113,7 @@ class LogCheck:
     facts: LogFacts = field(default_factory=LogFacts)
     _workspace: Workspace = field(default_factory=Workspace)
     _skipped_last: bool = False
+    _is_far: bool = False
 
     def run(self) -> LogFacts:
         """Read the log to its end, past any damage."""
@@ -176,6 +178,7 @@ class LogCheck:
             else:
                 self._check_records(views)
         self._detect_compaction(rows)
+        self._check_distance(rows)
         facts.batches += len(rows)
         self._check_epochs(rows)
         rows["base_offset"] = np.where(
@@ -199,6 +202,26 @@ class LogCheck:
         spans = rows["last_offset"] - rows["base_offset"] + 1
         thinned = counted & (rows["count"] < spans)
         self.facts.is_compacted = bool((skips | thinned).any())
+
+    def _check_distance(self, rows: BatchHeaders) -> None:
+        """Check that offsets are near enough to the base offset for the indexes.
+
+        A broker that recovers the segment splits it there.
+        """
+        far = np.flatnonzero(rows["last_offset"] > self.limits.most_of_tail)[:1]
+        if self._is_far or not len(far):
+            return
+        self._is_far = True
+        self._damaged(int(rows["position"][far[0]]))  # no index can have an entry
+        row = rows[far[0]]
+        last, at = int(row["last_offset"]), int(row["position"])
+        first = max(int(row["base_offset"]), self.facts.last_offset + 1)
+        message = f"last offset {last}, expected at most {self.limits.most_of_tail}"
+        message += (
+            f", {MAX_OFFSET_DELTA} above the base offset; the batches from here on are "
+            "read, and a broker that recovers the segment moves them to another one"
+        )
+        self.findings.add(Cause.OFFSET, message, position=at, offset=first)
 
     def _add_error(self, error: LocatedError, rows: BatchHeaders) -> None:
         """Add a batch that cannot be decoded although its checksum is right."""

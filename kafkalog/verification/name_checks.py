@@ -25,7 +25,7 @@ from kafkalog.errors import KafkaLogError, StrayFileError
 from kafkalog.formats.partition_files import PartitionMetadata
 from kafkalog.formats.properties import MetaProperties
 from kafkalog.log.cluster_metadata import ClusterSettings, read_cluster_settings
-from kafkalog.log.recovery.leftover_files import offset_of
+from kafkalog.log.leftover_names import offset_of
 from kafkalog.manager.cluster_image import ClusterImage
 from kafkalog.manager.found_logs import REMOTE_INDEXES
 from kafkalog.storage.byte_source import read_regular

@@ -29,14 +29,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafkalog.formats.layout import NO_LEADER_EPOCH
-from kafkalog.log.log_segments import list_segments
+from kafkalog.log.log_segments import list_segments, segments_read
 from kafkalog.log.remote_offsets import find_missing_start
 from kafkalog.log.topic_settings import TopicSettings
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.byte_source import read_regular
 from kafkalog.storage.checkpoint_file import LEADER_EPOCHS
 from kafkalog.storage.file_names import (
-    MAX_OFFSET,
     FileKind,
     SegmentFile,
     file_name,
@@ -106,9 +105,11 @@ def check_succession(
     compacted = is_compacted or any(
         read_segment.facts.is_compacted for read_segment in segments
     )
+    reached = -1
     for segment, following in pairwise(segments):
         _check_zeros(segment)
-        first, last = segment.facts.last_offset + 1, following.base - 1
+        reached = max(reached, segment.facts.last_offset)
+        first, last = reached + 1, following.base - 1
         if first > last:
             continue
         missing = f"offsets {first} to {last} are missing before the next segment"
@@ -146,6 +147,34 @@ def _check_zeros(segment: ReadSegment) -> None:
                 "another segment follows: a broker sends them, and consumers fail there"
             )
             segment.problems[i] = as_error(problem, text)
+
+
+def check_overlaps(
+    read: Sequence[LogSegment], live: Sequence[int], findings_for: FindingsFor
+) -> None:
+    """Add a problem for each segment that continues past the next one's base offset.
+
+    `read` are the segments that a reader reads, of those at the base offsets `live`. It
+    is an error, as a broker returns other records for other fetches: one that begins
+    past the next base offset gets those of the old segments, and none of the new one.
+    """
+    for segment in read:
+        first, end = segment.following, segment.most + 1
+        if first is None or not segment.covers_others:
+            continue
+        old = [base for base in live if segment.base_offset < base < end]
+        names = file_name(old[0], "log")
+        if len(old) > 1:
+            names += f" to {file_name(old[-1], 'log')}, {len(old)} segments"
+        findings_for(segment.name).add(
+            Cause.OFFSET,
+            f"it continues to offset {end - 1}, past the base offset of {names}, as in "
+            "a copy that has a compacted segment and some that it replaced; it is read "
+            "to its end, but a consumer that fetches less at once, or begins within, "
+            "gets old records and misses new ones",
+            offset=first,
+            last_offset=end - 1,
+        )
 
 
 def check_orphans(
@@ -256,6 +285,8 @@ class PartitionCheck:
     """Producer ids by the last offset of a batch, from the producer snapshots."""
     orphans: list[tuple[str, SegmentFile, bool]] = field(default_factory=list)
     """Indexes without a log, and whether they have entries."""
+    read: dict[int, LogSegment] = field(default_factory=dict)
+    """The live segments that a reader reads, by base offset, in order."""
 
     @classmethod
     def of(
@@ -303,8 +334,14 @@ class PartitionCheck:
         self._check_names()
         self._check_small_files()
         self._check_start()
-        live = [name.base_offset for _, name in self._of_kind("log", (None,))]
-        tasks = [self._task(*log, live) for log in self._of_kind("log")]
+        live = sorted(
+            (name.base_offset, file) for file, name in self._of_kind("log", (None,))
+        )
+        self.read = {
+            segment.base_offset: segment
+            for segment in segments_read(self.directory, live)
+        }
+        tasks = [self._task(*log) for log in self._of_kind("log")]
         tasks += [
             lone_log(self.directory / file, self.prefix)
             for file, _ in self._of_kind("checkpoint")
@@ -388,12 +425,10 @@ class PartitionCheck:
                     parsed(FORMS[file], data, findings)
             self.problems += findings.problems
 
-    def _task(self, file: str, name: SegmentFile, live: list[int]) -> SegmentTask:
-        max_offset = MAX_OFFSET
+    def _task(self, file: str, name: SegmentFile) -> SegmentTask:
+        segment = LogSegment(self.directory / file, name.base_offset)
         if name.suffix is None:
-            later = (base - 1 for base in live if base > name.base_offset)
-            max_offset = min(later, default=max_offset)
-        segment = LogSegment(self.directory / file, name.base_offset, max_offset)
+            segment = self.read.get(name.base_offset, segment)
         task = SegmentTask(
             directory=self.directory,
             prefix=self.prefix,
@@ -403,7 +438,7 @@ class PartitionCheck:
             # A truncation marks segments deleted, and removes their epochs.
             epochs=NO_EPOCHS if name.suffix == "deleted" else self.epochs,
             snapshots={} if name.suffix else self.snapshots,
-            active=name.suffix is None and name.base_offset == max(live),
+            active=name.suffix is None and name.base_offset == max(self.read),
             clean=self.surroundings.clean,
             expires=self._expires and name.suffix in (None, "swap"),
         )
@@ -456,17 +491,23 @@ class PartitionCheck:
             ReadSegment(task.limits.least, task.log, facts, result.problems)
             for task, facts, result in live
         ]
-        self._check_swaps()
+        check_overlaps(
+            list(self.read.values()),
+            [segment.base for segment in segments],
+            self._findings,
+        )
+        self._check_swaps(results)
         orphans = [name.base_offset for _, name, _ in self.orphans]
         compacted = self.surroundings.is_compacted
         check_succession(segments, orphans, self._findings, is_compacted=compacted)
         for result in results:
             self.problems += result.problems
-        self._check_epochs_across([(task, facts) for task, facts, _ in live])
-        self._check_transactions(live)
+        read = [each for each in live if each[0].limits.least in self.read]
+        self._check_epochs_across([(task, facts) for task, facts, _ in read])
+        self._check_transactions(read)
         if not live:
             return PartitionContents()
-        end = live[-1][1].last_offset + 1
+        end = max(facts.last_offset for _, facts, _ in read) + 1
         self._check_later_snapshots(end)
         if LEADER_EPOCHS in self.names and self.epochs_are_read:
             findings = self._findings(LEADER_EPOCHS)
@@ -479,8 +520,11 @@ class PartitionCheck:
         }
         return PartitionContents(end, contents)
 
-    def _check_swaps(self) -> None:
-        """Add a problem for each ``.swap`` that replaces segments and loses records."""
+    def _check_swaps(self, results: Sequence[SegmentResult]) -> None:
+        """Add a problem for each ``.swap`` that replaces segments.
+
+        It is a warning unless records are lost.
+        """
         place = parse_partition_dir(self.directory.absolute().name)
         names = [name for name in self.names.values() if name is not None]
         if place is None or place.state == "delete" or not swap_names(names):
@@ -488,8 +532,10 @@ class PartitionCheck:
         settings = TopicSettings([self.directory.absolute().parent], None, None, None)
         config = settings.of(place.topic).config
         compacts = config.compact or self.surroundings.is_compacted
+        losses: set[str] = set()
         with suppress(FileNotFoundError):  # a broker finished the swap meanwhile
             for loss in lost_by_swaps(self.directory, names, compacts=compacts):
+                losses.add(loss.content.path.name)
                 problem = Problem(
                     path=self.prefix + loss.content.path.name,
                     position=loss.content.position,
@@ -510,6 +556,21 @@ class PartitionCheck:
                         lost_records=loss.records,
                     )
                 self.problems.append(problem)
+        found = {result.task.log: result.facts for result in results}
+        for base in swap_names(names):
+            file = file_name(base, "log", "swap")
+            facts = found.get(file)
+            if file in losses or facts is None:
+                continue
+            until = max(facts.last_offset, base)
+            self._findings(file).warn(
+                Cause.SWAP,
+                f"compaction or a split was interrupted: {facts.records} records from "
+                f"offset {base} to {until} are in this file, which is read in place of "
+                "the segments that it replaces, and gets its name when a broker starts",
+                offset=base,
+                last_offset=until,
+            )
 
     def _check_transactions(
         self, live: list[tuple[SegmentTask, LogFacts, SegmentResult]]

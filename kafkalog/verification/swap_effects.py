@@ -26,6 +26,7 @@ from kafkalog.decoding.read_policy import SKIPPING
 from kafkalog.errors import CorruptIndexError
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
+from kafkalog.log.leftover_names import offset_of, sort_leftovers
 from kafkalog.segment.file_records import FileRecords, Skipped
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.byte_source import FileSource
@@ -210,16 +211,8 @@ def swap_names(names: Iterable[SegmentFile]) -> list[int]:
 
     Those at or above the offset of a ``.cleaned`` file are incomplete, and removed.
     """
-    listed = list(names)
-    least = min(
-        (each.base_offset for each in listed if each.suffix == "cleaned"),
-        default=MAX_OFFSET,
-    )
-    return sorted(
-        each.base_offset
-        for each in listed
-        if (each.kind, each.suffix) == ("log", SWAP) and each.base_offset < least
-    )
+    swaps = sort_leftovers(each.name for each in names).swapped_logs
+    return sorted(map(offset_of, swaps))
 
 
 def lost_by_swaps(

@@ -15,8 +15,8 @@ import numpy as np
 from kafkalog.config import LogConfig
 from kafkalog.formats.batch_headers import BatchHeaders, scan_headers
 from kafkalog.formats.layout import CONTROL_FLAG, TRANSACTIONAL_FLAG
+from kafkalog.log.leftover_names import offset_of
 from kafkalog.log.markers import read_markers
-from kafkalog.log.recovery.leftover_files import offset_of
 from kafkalog.storage.checkpoint_file import LEADER_EPOCHS
 from kafkalog.storage.durable_file import DISK
 from kafkalog.storage.file_names import CLEAN_SHUTDOWN

@@ -123,7 +123,8 @@ def test_a_swap_without_records_that_compaction_removed_loses_nothing(logs):
     batches = damages.batches_of(first)
     kept = first.read_bytes()[: batches[1]]
     first.with_name(first.name + ".swap").write_bytes(kept)
-    assert "swap" not in {str(each.cause) for each in kafkalog.verify(logs).problems}
+    problems = kafkalog.verify(logs).problems
+    assert "swap" not in {each.cause for each in problems if each.severity == "error"}
     assert of(kafkalog.preflight(logs), "orders-0").records_lost == 0
 
 

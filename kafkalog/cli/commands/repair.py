@@ -129,6 +129,8 @@ def _not_in_rows(report: RepairReport) -> Iterator[str]:
     """Yield what is not in the rows: errors that are left, and the originals."""
     for problem in report.unrepaired:
         yield f"no repair: {problem.path}: {problem.cause}: {problem.message}"
+    for problem in report.left_to_broker:
+        yield f"left to a broker: {problem.path}: {problem.cause}: {problem.message}"
     for failure in report.failures:
         yield f"an attempt failed: {failure}"
     if report.backup is not None:

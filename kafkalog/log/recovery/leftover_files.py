@@ -1,16 +1,9 @@
 """Cleanup of files that an interrupted deletion, compaction or split left behind.
 
-| suffix | state of the file | action |
-|---|---|---|
-| ``.deleted`` | to be removed | removed |
-| ``.cleaned`` | being written | removed |
-| ``.swap`` | complete, to replace other segments | replaces them, see below |
-
-A ``.swap`` is removed if there is a ``.cleaned`` at or below its offset: the split was
-not complete. The file that states what remains to be done is removed last, and the
-directory is flushed after each step, so that the next load can continue after any
-interruption. The content of the files is not read, except for the last offset of a
-``.log.swap``.
+What is done with each file follows from the names, see `leftover_names`. The file that
+states what remains to be done is removed last, and the directory is flushed after each
+step, so that the next load can continue after any interruption. The content of the
+files is not read, except for the last offset of a ``.log.swap``.
 
 Source: ``LogLoader.load``, ``removeTempFilesAndCollectSwapFiles``.
 """
@@ -19,26 +12,26 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from kafkalog.codecs.decimal_text import int_from_text
 from kafkalog.errors import StrayFileError
+from kafkalog.log.leftover_names import (
+    CLEANED,
+    DELETED,
+    SWAP,
+    Leftovers,
+    offset_of,
+    replaced_offsets,
+    sort_leftovers,
+)
 from kafkalog.log.recovery.recovery_report import RecoveryReport
 from kafkalog.storage.durable_file import Disk
 from kafkalog.storage.location import is_file
 
-CLEANED: Final = ".cleaned"
-DELETED: Final = ".deleted"
-METADATA_SNAPSHOT: Final = ".checkpoint.deleted"
-SWAP: Final = ".swap"
 TEMPORARY: Final = (DELETED, CLEANED, SWAP)
 SEGMENT_SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
-NO_CLEANED: Final = 2**63 - 1
-
-OFFSET_DIGITS: Final = 20
-LAST_OFFSET: Final = "09223372036854775807"
 
 Listing = Mapping[str, set[str]]
 """Names of the files in a directory by suffix, from the last dot on."""
@@ -58,15 +51,12 @@ def clear_leftovers(
 
     `files` are the files of the directory.
     """
-    names = sorted(name for suffix in TEMPORARY for name in files[suffix])
-    swaps = _remove_unfinished(directory, names, disk, report)
-    bases = [
-        offset_of(name)
-        for name in swaps
-        if name.removesuffix(SWAP).endswith(".log") and name.endswith(SWAP)
-    ]
-    if bases:
-        start, end = min(bases), max(next_offset(base) for base in bases)
+    found = sort_leftovers(name for suffix in TEMPORARY for name in files[suffix])
+    swaps = found.swaps
+    _remove_unfinished(directory, found, disk, report)
+    if found.swapped_logs:
+        bases = map(offset_of, found.swapped_logs)
+        start, end = replaced_offsets(bases, next_offset)
         _remove_between(directory, disk, start, end, report)
     # `next_offset` may have created an index for a segment, so list again.
     for name in file_names(directory, SWAP) if swaps else ():
@@ -98,27 +88,6 @@ def file_names(directory: Path, suffix: str = "") -> list[str]:
     return sorted(files)
 
 
-def offset_of(name: str) -> int:
-    """Return the number at the start of a file name, parsed as in Java.
-
-    Raises `StrayFileError` if there is none.
-    """
-    if name.startswith(".", OFFSET_DIGITS) and is_offset(
-        number := name[:OFFSET_DIGITS]
-    ):
-        return int(number)
-    number, dot, _ = name.partition(".")
-    try:
-        offset = int_from_text(number, 64)
-    except ValueError:
-        dot = ""
-    if not dot:
-        raise StrayFileError(
-            f"file name {name!r}, expected one that begins with an offset"
-        )
-    return offset
-
-
 def check_names(files: Listing) -> None:
     """Raise `StrayFileError` if a segment file has a name without an offset.
 
@@ -129,36 +98,18 @@ def check_names(files: Listing) -> None:
             offset_of(name)
 
 
-def is_offset(text: str) -> bool:
-    """Return whether `text` is an offset as Kafka writes it in file names."""
-    has_digits = len(text) == OFFSET_DIGITS and text.isascii() and text.isdigit()
-    return has_digits and text <= LAST_OFFSET
-
-
 def _remove_unfinished(
-    directory: Path, names: Iterable[str], disk: Disk, report: RecoveryReport
-) -> list[str]:
-    """Remove deleted and incomplete files, and return the complete swaps."""
-    least = NO_CLEANED
-    cleaned: list[str] = []
-    swaps: list[str] = []
-    for name in names:
-        if name.endswith(CLEANED):
-            least = min(least, offset_of(name))
-            cleaned.append(name)
-        elif name.endswith(SWAP):
-            swaps.append(name)
-        elif not name.endswith(METADATA_SNAPSHOT):
-            _remove(directory, disk, name, report)
-    offsets = {name: offset_of(name) for name in swaps}
-    incomplete = [name for name in swaps if offsets[name] >= least]
-    for name in incomplete:
+    directory: Path, found: Leftovers, disk: Disk, report: RecoveryReport
+) -> None:
+    """Remove deleted and incomplete files."""
+    for name in found.deleted:
         _remove(directory, disk, name, report)
-    if incomplete:
+    for name in found.incomplete:
+        _remove(directory, disk, name, report)
+    if found.incomplete:
         disk.sync_directory(directory)
-    for name in cleaned:
+    for name in found.cleaned:
         _remove(directory, disk, name, report)
-    return [name for name in swaps if offsets[name] < least]
 
 
 def _remove_between(

@@ -29,17 +29,14 @@ from kafkalog.errors import (
 )
 from kafkalog.log.deletion import delete_snapshots, remove_segments
 from kafkalog.log.leader_epochs import LeaderEpochs
+from kafkalog.log.leftover_names import OFFSET_DIGITS, SWAP, is_offset, offset_of
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.producers.producer_loading import rebuild_producers
 from kafkalog.log.producers.producer_manager import ProducerStateManager
 from kafkalog.log.recovery.leftover_files import (
-    OFFSET_DIGITS,
-    SWAP,
     Listing,
     clear_leftovers,
-    is_offset,
     list_files,
-    offset_of,
 )
 from kafkalog.log.recovery.recovery_report import (
     LostOffsets,

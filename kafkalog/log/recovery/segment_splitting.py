@@ -24,7 +24,7 @@ import numpy as np
 from kafkalog.config import LogConfig
 from kafkalog.errors import LogArgumentError, LogStateError
 from kafkalog.log.deletion import delete_files
-from kafkalog.log.recovery.leftover_files import CLEANED, SWAP
+from kafkalog.log.leftover_names import CLEANED, SWAP
 from kafkalog.log.rolling import open_segment
 from kafkalog.log.runtime import Runtime
 from kafkalog.log.segment_map import SegmentMap

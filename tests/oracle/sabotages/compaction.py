@@ -30,8 +30,8 @@ from kafkalog.formats.layout import (
 )
 from kafkalog.log import replaceable_segments
 from kafkalog.log.deletion import delete_files
+from kafkalog.log.leftover_names import CLEANED, SWAP
 from kafkalog.log.recovery import segment_splitting
-from kafkalog.log.recovery.leftover_files import CLEANED, SWAP
 from kafkalog.log.replaceable_segments import ReplaceableSegments
 from kafkalog.manager.managed_directory import ManagedDirectory
 from kafkalog.segment.growing_segment import GrowingSegment

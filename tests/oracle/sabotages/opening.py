@@ -3,6 +3,7 @@
 from kafkalog.errors import CorruptSnapshotError
 from kafkalog.log.deletion import DELETED
 from kafkalog.log.leader_epochs import LeaderEpochs
+from kafkalog.log.leftover_names import CLEANED
 from kafkalog.log.producers.producer_manager import ProducerStateManager
 from kafkalog.log.producers.snapshot_files import SnapshotFiles
 from kafkalog.log.recovery import (
@@ -11,7 +12,6 @@ from kafkalog.log.recovery import (
     log_loading,
     segment_recovery,
 )
-from kafkalog.log.recovery.leftover_files import CLEANED, SWAP
 from kafkalog.log.recovery.log_loader import LogLoader
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.segment.segment_files import SegmentFiles
@@ -270,15 +270,14 @@ def _(patch):
 @sabotage("a .swap is ignored if a .cleaned has a lower offset", "recovery-swap")
 def _(patch):
     """It is used."""
-    remove_unfinished = leftover_files._remove_unfinished
+    sort = leftover_files.sort_leftovers
 
-    def remove_apart(directory, names, *rest):
-        swaps = [name for name in names if name.endswith(SWAP)]
-        others = [name for name in names if not name.endswith(SWAP)]
-        remove_unfinished(directory, others, *rest)
-        return remove_unfinished(directory, swaps, *rest)
+    def sort_as_complete(names):
+        found = sort(names)
+        swaps = sorted([*found.swaps, *found.incomplete])
+        return found._replace(incomplete=[], swaps=swaps)
 
-    patch.setattr(leftover_files, "_remove_unfinished", remove_apart)
+    patch.setattr(leftover_files, "sort_leftovers", sort_as_complete)
 
 
 @sabotage(
