@@ -22,7 +22,7 @@ from kafkalog.cleaner.log_cleaner import LogCleaner
 from kafkalog.config import BrokerConfig
 from kafkalog.errors import KafkaLogError, LogCleaningAbortedError
 from kafkalog.log.clock import Clock, IdleScheduler
-from kafkalog.log.recovery.leftover_files import offset_of
+from kafkalog.log.leftover_names import offset_of
 from kafkalog.log.recovery.log_loading import load_log
 from kafkalog.log.recovery.recovery_report import RecoveredSegment, RecoveryReport
 from kafkalog.log.runtime import DISK_FAILURES

@@ -16,10 +16,11 @@ from pathlib import Path
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.log.clock import Clock, Scheduler, SystemClock, Task
 from kafkalog.log.leader_epochs import LeaderEpochs, read_epochs
+from kafkalog.log.leftover_names import SWAP
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.producers.producer_manager import ProducerStateManager
 from kafkalog.log.producers.snapshot_files import SnapshotFiles
-from kafkalog.log.recovery.leftover_files import SWAP, check_names, list_files
+from kafkalog.log.recovery.leftover_files import check_names, list_files
 from kafkalog.log.recovery.log_loader import LoadedOffsets, LogLoader
 from kafkalog.log.runtime import Runtime
 from kafkalog.log.segment_map import SegmentMap
