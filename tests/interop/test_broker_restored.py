@@ -4,7 +4,7 @@ import re
 import shutil
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_INVALID, Consumer, Producer, TopicPartition
 
 import kafkalog
 from tests.interop import writing
@@ -59,9 +59,17 @@ def transact(broker):
         getattr(producer, f"{end}_transaction")(START_SECONDS)
 
 
-def consumer_of(broker):
-    settings = {"bootstrap.servers": broker.address, "group.id": GROUP}
+def consumer_of(broker, group=GROUP):
+    settings = {"bootstrap.servers": broker.address, "group.id": group}
     return Consumer(settings | {"enable.auto.commit": False} | QUIET)
+
+
+def committed_by(broker, group):
+    """Return the committed offsets of a group, one for each topic."""
+    consumer = consumer_of(broker, group)
+    positions = consumer.committed([TopicPartition(topic, 0) for topic in TOPICS], 30)
+    consumer.close()
+    return {position.offset for position in positions}
 
 
 def commit(broker, offset):
@@ -147,6 +155,18 @@ def test_a_fresh_cluster_serves_what_is_restored(backup, target):
     assert {position.offset for position in positions} == {READ}
     consumer.commit(first, asynchronous=False)
     consumer.close()
+
+    # Groups that the cluster does not have are reset if they are named.
+    fresh = ("fresh", "new")
+    text = file.read_text()
+    file.write_text("".join(text.replace(GROUP, group) for group in fresh))
+    reset = ["--reset-offsets", "--from-file", file, "--execute", "--all-groups"]
+    run_java(GROUPS_TOOL, "--bootstrap-server", target.address, *reset)
+    assert committed_by(target, "fresh") == {OFFSET_INVALID}
+    reset[-1:] = [word for group in fresh for word in ("--group", group)]
+    run_java(GROUPS_TOOL, "--bootstrap-server", target.address, *reset)
+    for group in fresh:
+        assert committed_by(target, group) == {READ}
 
     # A consumer that committed an epoch of the copy continues, and so do producers.
     end = kafkalog.Log(backup / "compressed-0").log_end_offset
