@@ -32,7 +32,6 @@ from kafkalog.errors import (
 )
 from kafkalog.formats.batch_headers import BatchHeaders, Bytes
 from kafkalog.log.cluster_metadata import METADATA_PARTITION
-from kafkalog.log.log_segments import list_segments
 from kafkalog.log.ownership import Name
 from kafkalog.log.remote_offsets import find_missing_start
 from kafkalog.query.sources import FILE_ENDINGS
@@ -277,7 +276,7 @@ def _write_directory(
     """Write the log of a partition's directory, in segments as there."""
     known = batches.known
     assert known is not None  # as of every directory
-    segments = list_segments(source)
+    segments = batches.segments_in(source)
     missing = find_missing_start(source, segments, known.log_start_offset)
     log_start = None
     if missing is not None:

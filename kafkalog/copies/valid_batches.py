@@ -185,6 +185,10 @@ class ValidBatches:
                 known = known._replace(log_start_offset=None)
         return cls(known, OffsetCoverage(known.log_start_offset), notes=notes)
 
+    def segments_in(self, directory: Location) -> list[LogSegment]:
+        """Return the segments of a directory that are read, in order."""
+        return _live_segments(directory, self.deleted)
+
     def of_directory(self, directory: Location) -> Iterator[LogSegment | Step]:
         """Yield the segments of a partition's directory, and their batches.
 
@@ -192,7 +196,7 @@ class ValidBatches:
         """
         self.bases = _known_bases(directory)
         known = self.bases[:]
-        segments = _live_segments(directory, self.deleted)
+        segments = self.segments_in(directory)
         for segment, self._next in zip(segments, [*segments, None][1:], strict=True):
             while known and known[0] < segment.base_offset:
                 self._lose(known.pop(0))
