@@ -7,7 +7,7 @@ are, and only what compaction writes is kept, in a temporary directory.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -148,7 +148,8 @@ def copy_partition(source: Path, name: Name, target: Path) -> Path:
     DISK.make_directory(directory)
     for path in sorted(source.iterdir()):
         if is_file(path) and not path.name.endswith(UNCOPIED_SUFFIXES):
-            copy_file(path, directory / path.name)
+            with suppress(FileNotFoundError):  # a broker has deleted it since
+                copy_file(path, directory / path.name)
     DISK.sync_directory(directory)
     for checkpoint in CHECKPOINTS:
         offsets = read_offsets_or_none(source.parent, checkpoint)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import mmap
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -112,7 +113,8 @@ class RehearsalDisk(Disk):
                 if entry.is_file():  # a broker opens what a link leads to
                     path = Path(entry.path)
                     path = path.resolve() if entry.is_symlink() else path
-                    self._add(path, entry.stat(), place)
+                    with suppress(FileNotFoundError):  # a broker has deleted it since
+                        self._add(path, entry.stat(), place)
                 elif entry.is_symlink():
                     place.symlink_to(entry.path)
                 elif entry.is_dir():

@@ -72,9 +72,15 @@ class SegmentResult:
 
 
 def findings_for(prefix: str, name: str) -> Findings:
-    """Return an empty list of problems for one file."""
+    """Return an empty list of problems for one file.
+
+    A broker renames and removes the files of a deleted segment one by one, and may have
+    truncated them before. So an index may be left of another state than its log.
+    """
     parts = name.rsplit(".", 1)
-    return Findings(prefix + name, lenient=parts[-1] in HALF_WRITTEN)
+    is_deleted_index = name.endswith(tuple(f".{kind}.deleted" for kind in INDEXES))
+    lenient = parts[-1] in HALF_WRITTEN or is_deleted_index
+    return Findings(prefix + name, lenient=lenient)
 
 
 def oversize(size: int) -> str | None:

@@ -7,6 +7,7 @@ import pytest
 
 import kafkalog
 from kafkalog import LogConfig
+from kafkalog.cleaner import log_copies
 from kafkalog.errors import (
     BatchTooLargeError,
     CorruptRecordError,
@@ -421,3 +422,24 @@ def test_the_command_takes_one_way_to_write(logs, tmp_path):
 
 def test_a_missing_path_ends_with_3(tmp_path):
     assert call("compact", tmp_path / "none-0").exit_code == 3
+
+
+def test_a_file_that_is_deleted_while_it_is_copied_is_ignored(tmp_path, monkeypatch):
+    config = LogConfig(cleanup_policy=("compact",))
+    directory = tmp_path / "state-0"
+    with kafkalog.open(directory, "a", config) as log:
+        log.append_records([{"key": b"k", "value": b"v"}])
+    gone = directory / "00000000000000000001.snapshot"
+    assert gone.exists()
+    real = log_copies.copy_file
+
+    def copy_file(source, target):
+        if source == gone:
+            source.unlink()
+        real(source, target)
+
+    monkeypatch.setattr(log_copies, "copy_file", copy_file)
+    (tmp_path / "copy").mkdir()
+    copy = log_copies.copy_partition(directory, ("state", 0), tmp_path / "copy")
+    assert not gone.exists()
+    assert kafkalog.scan(copy).count() == 1

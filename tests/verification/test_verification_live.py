@@ -135,3 +135,35 @@ def test_a_partition_that_is_deleted_meanwhile_is_no_problem(
     aside = partition.with_name(f"orders-0.{32 * 'a'}-delete")
     after_first_reading(lambda: partition.rename(aside))
     assert not verify(partition.parent).problems
+
+
+@pytest.mark.parametrize("step", ["truncated", "emptied", "removed"])
+def test_an_index_that_a_broker_has_yet_to_remove_is_no_error(partition, step):
+    for path in sorted(partition.glob(f"{0:020d}.*")):
+        path.rename(path.with_name(f"{path.name}.deleted"))
+    log = partition / f"{0:020d}.log.deleted"
+    content = log.read_bytes()
+    match step:
+        case "truncated":
+            log.write_bytes(content[: len(content) // 2])
+        case "emptied":
+            log.write_bytes(b"")
+        case _:
+            log.unlink()
+    assert verify(partition).ok
+
+
+@pytest.mark.parametrize("ending", [".log", ".index", ".timeindex", ".snapshot"])
+@pytest.mark.parametrize("is_renamed", [False, True])
+def test_files_that_a_broker_deletes_between_two_readings_are_no_error(
+    partition, after_first_reading, ending, is_renamed
+):
+    def delete():
+        for path in sorted(partition.glob(f"{0:020d}*{ending}")):
+            if is_renamed:
+                path.rename(path.with_name(f"{path.name}.deleted"))
+            else:
+                path.unlink()
+
+    after_first_reading(delete)
+    assert verify(partition).ok
