@@ -7,7 +7,8 @@
 #                   Python found, the packages, hostile input, then kernels and parsers
 #                   under sanitizers and with bounds checks on
 #   make lint       style, types, spelling, and no warning from the compiler
-#   make build      sdist and wheel into dist/, each tried in an empty environment
+#   make build      sdist and wheel into dist/, each tried in an empty environment; an
+#                   editable install tried from several directories
 #   make fuzz       hostile input, SECONDS of it for each parser (600)
 #   make sanitize   kernels, parsers and campaigns under sanitizers of addresses and sums
 #   make bench      benchmarks, docs/performance.md; bench-PART, as bench-java, one of them
@@ -234,7 +235,7 @@ lint: .venv/compiled
 	wait $$checking
 
 build: build/packages
-	$(BIN)/python -m pytest -q -n $(JOBS) tests/packaging
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile tests/packaging
 
 build/packages: .venv/compiled $(MODULES) MANIFEST.in README.md LICENSE
 	rm -rf dist
