@@ -87,6 +87,7 @@ WRITING: Final = (
     "append_records",
     "start_verification",
     "assign_epoch",
+    "start_high_watermark",
     "update_high_watermark",
     "increment_high_watermark",
     "rename_directory",

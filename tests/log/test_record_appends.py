@@ -111,7 +111,7 @@ def check_both_ways(calls, topic):
         with load(ours, config) as log, load(theirs, config) as other:
             for table, codec, batch_bytes, producer in calls:
                 arguments = {"codec": codec, "batch_bytes": batch_bytes, **producer}
-                done = log.append_records(table, **arguments)
+                done = log.append_records(table, on_refused="return", **arguments)
                 chosen, level = codec, None
                 kind = config.compression_type
                 if codec is None and kind in CODECS:

@@ -241,10 +241,10 @@ def test_an_opening_that_fails_at_the_very_end_leaves_nothing_open(
     root = log_directory(tmp_path / "logs")
     descriptors, threads = open_descriptors(), threading.active_count()
 
-    def fail(*_):
+    def fail(*_, **__):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(WritableLog, "update_high_watermark", fail)
+    monkeypatch.setattr(WritableLog, "start_high_watermark", fail)
     with pytest.raises(OSError, match=os.strerror(errno.EIO)):
         kafkalog.open(root / "orders-0", "a", SMALL)
     assert open_descriptors() == descriptors

@@ -190,14 +190,14 @@ def test_a_directory_that_is_no_brokers_has_the_defaults(tmp_path):
 def test_passed_settings_apply_in_any_directory(tmp_path, config):
     metadata_log(mark_as_brokers(tmp_path), [])
     settings = of(tmp_path, config=config, topic_id=OTHER_ID)
-    assert settings == (config, None, "passed")
+    assert settings == (config, None, "passed", None)
 
 
 def test_settings_passed_for_a_topic_apply_to_that_topic_only(tmp_path):
     topics = TopicSettings(
         [mark_as_brokers(tmp_path)], None, {"orders": LogConfig()}, None
     )
-    assert topics.of("orders") == (LogConfig(), None, "passed")
+    assert topics.of("orders") == (LogConfig(), None, "passed", None)
     assert topics.of("state").unknown
 
 
