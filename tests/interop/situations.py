@@ -97,10 +97,11 @@ def linked_log(directory: Path) -> None:
 
 
 def another_magic(directory: Path) -> None:
-    """Write magic 1 into the last batch."""
+    """Write magic 1 into the last batch, which then looks like a wrapper message."""
     path = damages.logs_of(directory)[-1]
     data = bytearray(path.read_bytes())
-    data[damages.batches_of(path)[-2] + 16] = 1
+    position = damages.batches_of(path)[-2]
+    data[position + 16 : position + 18] = b"\x01\x01"  # magic, and gzip
     path.write_bytes(data)
 
 
