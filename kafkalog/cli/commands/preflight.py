@@ -168,6 +168,6 @@ def _summary(report: StartReport) -> Iterator[str]:
             yield f"{each.directory}: {segments} marked .deleted: {how}"
     for stop in report.stops:
         yield f"the broker does not start: {stop}"
-    for each in report.not_checked:
-        yield f"not checked: {each}"
+    for unchecked in report.not_checked:
+        yield f"not checked: {unchecked}"
     yield str(report)
