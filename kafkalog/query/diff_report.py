@@ -17,6 +17,7 @@ TYPES: Final = {
     "equal": "bool",
     "leader_epoch": "int32",
     "why": "string",
+    "not_compared": "ranges",
 }
 """The types of columns that are not int64."""
 
@@ -41,6 +42,9 @@ class PartitionDiff:
         Number of records without an equal one at the same offset on the other side.
     why : str
         What was found, and which offsets were not compared.
+    not_compared : tuple of (int, int)
+        Ranges of offsets, first and last included, that only one side has, as they are
+        before the log start of the other.
     """
 
     topic: str
@@ -51,6 +55,7 @@ class PartitionDiff:
     records_only_in_a: int
     records_only_in_b: int
     why: str
+    not_compared: tuple[tuple[int, int], ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row as it is printed in JSON.
@@ -66,7 +71,9 @@ class PartitionDiff:
         >>> row.as_dict()["equal"]
         True
         """
-        return asdict(self)
+        row = asdict(self)
+        row["not_compared"] = [list(each) for each in self.not_compared]
+        return row
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -34,6 +34,7 @@ from kafkalog.formats.layout import (
     NO_LEADER_EPOCH,
 )
 from kafkalog.log.log_segments import list_segments
+from kafkalog.log.remote_offsets import MissingStart, find_missing_start
 from kafkalog.query.diff_report import DiffReport, PartitionDiff
 from kafkalog.query.log_contents import contents_of
 from kafkalog.query.partition_reader import PartitionReader, ScanProblem, SegmentStep
@@ -159,6 +160,14 @@ def _log_start(source: PartitionSource) -> int:
     segments = list_segments(source.directory)
     base = segments[0].base_offset if segments else 0
     return max(source.log_start_offset, base, 0)
+
+
+def _missing_start(source: PartitionSource | None) -> MissingStart | None:
+    """Return the offsets before its first segment that the log of a side has."""
+    if source is None or source.directory is None:
+        return None
+    start = source.log_start_offset if source.log_start_offset >= 0 else None
+    return find_missing_start(source.directory, list_segments(source.directory), start)
 
 
 class _Side:
@@ -308,6 +317,12 @@ class _PartitionComparison:
         self._sides = _Side("a", a, start), _Side("b", b, start)
         self._only = [0, 0]
         self._first: _Difference | None = None
+        self._lost_starts = [
+            f"{side.name} lacks offsets {missing.first_offset} to "
+            f"{missing.last_offset}, which its log has"
+            for source, side in zip((a, b), self._sides, strict=True)
+            if (missing := _missing_start(source)) is not None
+        ]
         for source, own, side in zip((a, b), self._starts, self._sides, strict=True):
             if source is not None and own is not None and own < start:
                 side.end = min(_log_end(source), start)
@@ -329,12 +344,15 @@ class _PartitionComparison:
         return PartitionDiff(
             topic=topic,
             partition=partition,
-            equal=first is None and None not in self._starts,
+            equal=first is None and None not in self._starts and not self._lost_starts,
             first_difference=None if first is None else first.offset,
             leader_epoch=known[0] if known else None,
             records_only_in_a=self._only[0],
             records_only_in_b=self._only[1],
-            why="; ".join([*self._reasons(), *self._not_compared()]),
+            why="; ".join(
+                [*self._reasons(), *self._lost_starts, *self._not_compared()]
+            ),
+            not_compared=self._ranges_not_compared(),
         )
 
     def _compare(self) -> None:
@@ -436,7 +454,8 @@ class _PartitionComparison:
         elif self._first is not None:
             yield self._difference(self._first)
         elif not any(side.problems for side in self._sides):
-            yield "equal"
+            partly = self._ranges_not_compared() or self._lost_starts
+            yield f"the same from offset {self._start} on" if partly else "equal"
 
     def _difference(self, first: _Difference) -> str:
         pairs = self._sides, self._sides[::-1]
@@ -462,6 +481,13 @@ class _PartitionComparison:
             return f"different {', '.join(first.columns)} at offset {first.offset}"
         missing = "b" if epoch_b == NO_LEADER_EPOCH else "a"
         return f"no record at offset {first.offset} in {missing}"
+
+    def _ranges_not_compared(self) -> tuple[tuple[int, int], ...]:
+        """Return the offsets of one side that are before the log start of the other."""
+        starts = [start for start in self._starts if start is not None]
+        if len(starts) < len(self._starts) or starts[0] == starts[1]:
+            return ()
+        return ((min(starts), max(starts) - 1),)
 
     def _not_compared(self) -> Iterator[str]:
         """Yield which offsets of one side are before the log start of the other."""

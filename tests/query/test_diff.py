@@ -12,13 +12,20 @@ import kafkalog
 from kafkalog import RecordBatchBuilder
 from kafkalog.encoding.batch_builder import empty_batch
 from kafkalog.errors import NotALogDirectoryError
+from kafkalog.storage.checkpoint_file import (
+    LOG_STARTS,
+    write_offsets,
+)
+from kafkalog.storage.durable_file import (
+    DISK,
+)
 from tests import golden_data
 from tests.cli.shell import call, objects
 from tests.query.batches import CODECS, KINDS, build
 
 MEMBERS = [
     "topic", "partition", "equal", "first_difference", "leader_epoch",
-    "records_only_in_a", "records_only_in_b", "why",
+    "records_only_in_a", "records_only_in_b", "why", "not_compared",
 ]  # fmt: skip
 REPLICAS = [golden_data.logs(f"k431-repl-broker{number}") for number in (1, 2)]
 CLEAN = golden_data.logs("k431-clean")
@@ -156,8 +163,14 @@ def test_offsets_before_the_log_start_of_one_side_are_not_compared(
     row = row_of(first, other, compare_bytes=compare_bytes)
     assert brief(row) == EQUAL
     assert row.why == (
-        "equal; offsets 0 to 2 of a are not compared, as b starts at offset 3"
+        "the same from offset 3 on; "
+        "offsets 0 to 2 of a are not compared, as b starts at offset 3"
     )
+    assert row.as_dict()["not_compared"] == [[0, 2]]
+    write_offsets(other.parent, LOG_STARTS, {("t", 0): 1}, DISK)
+    row = row_of(first, other, compare_bytes=compare_bytes)
+    assert not row.equal
+    assert "b lacks offsets 1 to 2, which its log has" in row.why
 
 
 @pytest.mark.parametrize("batches", [[], [build(2, "none", 20)]])
@@ -383,7 +396,7 @@ def test_it_agrees_with_a_comparison_of_lists(logs):
     )
     ends = [max(records, default=start - 1) + 1 for records in (a, b)]
     if different is None:
-        assert row.why.startswith("equal")
+        assert row.why.startswith(("equal", "the same from"))
     elif not only_b and different >= ends[1]:
         assert row.why.startswith("b is behind")
     elif not only_a and different >= ends[0]:
