@@ -45,7 +45,7 @@ class LostBytes(NamedTuple):
     `last_offset` is None if it is unknown. `is_tail` states that no entry follows in
     the file, `is_zeros` that the bytes are zeros, `is_covered` that an earlier segment
     has their offsets. That one may be damaged, so that the bytes `may_be_needed`.
-    `count` is the number of records by the headers of entries that have all the bytes;
+    `known_records` is their number by the headers of entries that have all the bytes;
     None if there are other bytes.
     """
 
@@ -57,7 +57,7 @@ class LostBytes(NamedTuple):
     is_zeros: bool = False
     is_covered: bool = False
     may_be_needed: bool = False
-    count: int | None = None
+    known_records: int | None = None
 
     @property
     def loses_data(self) -> bool:
@@ -76,9 +76,11 @@ class LostBytes(NamedTuple):
         if self.is_covered:
             return 0
         if self.last_offset is None:
-            return self.count or 0
+            return self.known_records or 0
         offsets = self.last_offset - self.first_offset + 1
-        return offsets if self.count is None else min(offsets, self.count)
+        return (
+            offsets if self.known_records is None else min(offsets, self.known_records)
+        )
 
 
 class _EntryRun(NamedTuple):
@@ -182,7 +184,7 @@ class LogExcerpt:
             last_offset=last_offset,
             is_tail=True,
             is_zeros=first.is_zeros and first.is_tail and not later,
-            count=self.records_from(first.position),
+            known_records=self.records_from(first.position),
         )
         kept = [(start, end) for start, end in self.kept if end <= first.position]
         return LogExcerpt(
@@ -325,7 +327,7 @@ def excerpt_of(
         is_last = most == UNBOUNDED
         excerpt.correct_headers(source, end if is_last else most + 1, is_last=is_last)
         excerpt.lost = [
-            each._replace(count=_count_framed(source, each.position, each.end))
+            each._replace(known_records=_count_framed(source, each.position, each.end))
             for each in excerpt.lost
         ]
     return excerpt

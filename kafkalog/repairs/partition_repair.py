@@ -427,7 +427,7 @@ def _cutting(damage: PartitionDamage, skipping: list[LogExcerpt]) -> list[LogExc
             base,
             end - 1 if end > base else None,
             is_tail=True,
-            count=each.records_from(0),
+            known_records=each.records_from(0),
         )
         cutting.append(LogExcerpt(each.path, base, each.size, [], [lost], base, True))
     return cutting
