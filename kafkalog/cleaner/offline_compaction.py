@@ -47,6 +47,7 @@ from kafkalog.errors import (
 )
 from kafkalog.formats.batch_headers import have_flag
 from kafkalog.formats.layout import CONTROL_FLAG, MAX_BATCH_BYTES
+from kafkalog.log.clock import IdleScheduler
 from kafkalog.log.opening import open_to_append
 from kafkalog.log.ownership import Name
 from kafkalog.log.topic_settings import TopicSettings
@@ -340,7 +341,8 @@ def _opened(directory: Path, found: FoundLog) -> Iterator[WritableLog]:
     Without a checkpointed high watermark, that is the log end offset.
     """
     is_replica = found.name in read_offsets_or_none(directory.parent, HIGH_WATERMARKS)
-    log = open_to_append(directory, found.config)
+    # All is done in this thread: closing forces it to disk, and deletions follow here.
+    log = open_to_append(directory, found.config, scheduler=IdleScheduler())
     try:
         if not is_replica:
             log.update_high_watermark(log.log_end_offset)

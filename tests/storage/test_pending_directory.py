@@ -18,6 +18,7 @@ COMMANDS = {
     "salvage": lambda source, out: kafkalog.salvage(source, out),
     "heal": lambda source, out: kafkalog.heal([source], out),
     "restore": lambda source, out: kafkalog.restore(source, out),
+    "compact": lambda source, out: kafkalog.compact(source, output=out, force=True),
 }
 pytestmark = pytest.mark.filterwarnings("ignore::kafkalog.UnknownSettingsWarning")
 
