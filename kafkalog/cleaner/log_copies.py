@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -77,7 +78,7 @@ def rehearsed(
                     offsets,
                     PartitionSettings(config, is_tiered=None),
                     BrokerConfig(),
-                    _remove_links,
+                    partial(_remove_links, directory),
                     clock,
                 )
             )
@@ -113,9 +114,10 @@ def cleaner_of(
     )
 
 
-def _remove_links(copy: Path, disk: RehearsalDisk) -> None:
+def _remove_links(directory: Path, copy: Path, disk: RehearsalDisk) -> None:
+    """Remove what stands in for the symbolic links of a directory."""
     for path in copy.iterdir():
-        if path.is_symlink():
+        if (directory / path.name).is_symlink():
             disk.remove(path)
 
 
