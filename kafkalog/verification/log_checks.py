@@ -17,7 +17,7 @@ Source: ``DefaultRecordBatch.java``, ``FileRecords.java``, ``LogSegment.java``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 import numpy as np
@@ -114,6 +114,8 @@ class LogCheck:
     _workspace: Workspace = field(default_factory=Workspace)
     _skipped_last: bool = False
     _is_far: bool = False
+    _skipped: list[int] = field(default_factory=list)
+    """Places in `findings` of what was skipped since the last valid entry."""
 
     def run(self) -> LogFacts:
         """Read the log to its end, past any damage."""
@@ -151,12 +153,46 @@ class LogCheck:
         if offset is None or error.cause == Cause.OFFSET or offset < expected:
             offset = expected
         self._damaged(error.position)
+        last = skipped.last_offset
+        if error.cause == Cause.OFFSET or not self._may_be_last(offset, last):
+            last = None
+        self._skipped.append(len(self.findings.problems))
+        self._add(error, offset, last)
+
+    def _may_be_last(self, first: int, last: int | None) -> bool:
+        """Return whether a skipped entry with the offset `first` may end at `last`."""
+        return last is not None and first <= last <= self.limits.most
+
+    def _bound_skipped(self, rows: BatchHeaders) -> None:
+        """Set the last offsets of what was skipped before `rows`, by the first of them.
+
+        No checksum covers the last offset of a skipped entry, and none is known if its
+        size is wrong. Offsets that are missing after it may have been compacted.
+        """
+        skipped, self._skipped = self._skipped, []
+        following = int(rows["base_offset"][0])
+        if not skipped or following < 0 or not self.limits.ordered:
+            return
+        problems = self.findings.problems
+        for place in skipped:
+            problem = problems[place]
+            last, bound = problem.last_offset, following - 1
+            if (last is None or last > bound) and problem.offset is not None:
+                bounded = bound if bound >= problem.offset else None
+                problems[place] = replace(problem, last_offset=bounded)
+
+    def _add(self, error: LocatedError, first: int, last: int | None) -> None:
+        """Add the problem of an entry that cannot be read, with its offsets."""
         if isinstance(error, BatchTooLargeError):
             self.findings.warn(
-                Cause.TOO_LARGE, error.reason, position=error.position, offset=offset
+                Cause.TOO_LARGE,
+                error.reason,
+                position=error.position,
+                offset=first,
+                last_offset=last,
             )
         else:
-            self.findings.add_error(error, offset)
+            self.findings.add_error(error, first, last_offset=last)
 
     def _damaged(self, position: int | None) -> None:
         if self.facts.damaged_at is None:
@@ -164,6 +200,7 @@ class LogCheck:
 
     def _take(self, step: Step) -> None:
         rows, facts = step.rows, self.facts
+        self._bound_skipped(rows)
         results = decode(
             step.data,
             step.origin,
@@ -228,11 +265,7 @@ class LogCheck:
         place = error.position or 0
         at = int(np.searchsorted(rows["position"], place, side="right")) - 1
         offset = max(int(rows["base_offset"][at]), self.facts.last_offset + 1)
-        if isinstance(error, BatchTooLargeError):
-            reason = error.reason
-            self.findings.warn(Cause.TOO_LARGE, reason, position=place, offset=offset)
-        else:
-            self.findings.add_error(error, offset)
+        self._add(error, offset, int(rows["last_offset"][at]))
 
     def _check_records(self, views: RecordViews) -> None:
         """Compare the records of each batch with its header."""
@@ -332,8 +365,9 @@ class LogCheck:
         for first, last in runs(chosen) if cause in MERGED else single:
             at, offset = int(rows["position"][first]), int(rows["base_offset"][first])
             more, until = "", None
-            if last > first:
+            if last > first or cause not in MERGED:
                 until = int(rows["last_offset"][last])
+            if last > first:
                 more = f" ({last - first + 1} batches, to offset {until})"
             self.findings.add(
                 cause, message + more, position=at, offset=offset, last_offset=until

@@ -109,7 +109,9 @@ class Problem:
     recovery_position : int or None
         The byte at which a broker truncates the file, if it does.
     last_offset : int or None
-        The last offset affected, if the problem is one of an interval of offsets.
+        The last offset affected: that of a corrupt batch by its header, at most the one
+        before the next batch; None if it is unknown, or if the problem affects one
+        place only.
     lost_from, lost_to : int or None
         The first and last of the offsets that can be read now and are lost when a
         broker starts; None where none are.
@@ -391,6 +393,7 @@ class Findings:
         error: LocatedError,
         offset: int | None = None,
         recovery: Recovery = Recovery.NOTHING,
+        last_offset: int | None = None,
     ) -> None:
         """Add the error that a parser raised."""
         self.add(
@@ -399,4 +402,5 @@ class Findings:
             position=error.position,
             offset=offset,
             recovery=recovery,
+            last_offset=last_offset,
         )

@@ -179,6 +179,68 @@ def test_a_batch_with_a_valid_checksum_is_checked_too(tmp_path, damage, cause):
     assert len(valid) <= position < 2 * len(valid)
 
 
+def with_other_bytes(place, value):
+    """Return a function that returns a batch with a byte changed."""
+
+    def damage(data):
+        return data[:place] + bytes([data[place] ^ value]) + data[place + 1 :]
+
+    return damage
+
+
+@pytest.mark.parametrize(
+    ("damage", "cause"),
+    [
+        (with_other_bytes(63, 1), "crc"),
+        (with_other_bytes(11, 1), "crc"),  # its size
+        (with_other_bytes(9, 1), "size"),
+        (with_other_bytes(26, 1), "crc"),  # its last offset
+        (with_other_bytes(23, 64), "crc"),  # its last offset, out of range
+        (with_other_bytes(6, 1), "offset"),
+        (with_other_bytes(16, 8), "magic"),
+    ],
+)
+def test_a_corrupt_batch_has_its_first_and_last_offset(tmp_path, damage, cause):
+    log = tmp_path / FIRST
+    log.write_bytes(batch(0, 3) + damage(batch(3, 5)) + batch(8))
+    [problem] = verify(log).problems
+    assert (problem.cause, problem.severity) == (cause, "error")
+    assert (problem.offset, problem.last_offset) == (3, 7)
+
+
+def test_adjacent_corrupt_batches_have_the_last_offset_of_the_last(tmp_path):
+    log = tmp_path / FIRST
+    corrupt = with_other_bytes(63, 1)
+    log.write_bytes(batch(0) + corrupt(batch(2)) + corrupt(batch(4, 3)) + batch(7))
+    [problem] = verify(log).problems
+    assert (problem.cause, problem.offset, problem.last_offset) == ("crc", 2, 6)
+
+
+def test_a_corrupt_batch_at_the_end_has_the_last_offset_of_its_header(partition):
+    log = partition / SECOND
+    data = with_other_bytes(63, 1)(batch(8, epoch=3))
+    log.write_bytes(batch(6, epoch=3) + data)
+    assert [
+        (problem.offset, problem.last_offset)
+        for problem in verify(partition).problems
+        if problem.cause == "crc"
+    ] == [(8, 9)]
+
+
+def test_a_batch_whose_records_are_invalid_has_its_first_and_last_offset(tmp_path):
+    log = tmp_path / FIRST
+    log.write_bytes(batch(0) + with_codec(bytearray(batch(2, 4))) + batch(6))
+    [problem] = verify(log).problems
+    assert (problem.offset, problem.last_offset) == (2, 5)
+
+
+def test_a_report_on_a_too_large_batch_has_its_last_offset(tmp_path):
+    log = tmp_path / FIRST
+    log.write_bytes(batch(0) + batch(2, 500) + batch(502))
+    [problem] = verify(log, max_batch_bytes=1000).problems
+    assert (problem.cause, problem.offset, problem.last_offset) == ("too_large", 2, 501)
+
+
 @pytest.mark.parametrize(
     "big", [batch(2, 500), batch(2, 500, codec="gzip"), batch(2, 30_000)]
 )

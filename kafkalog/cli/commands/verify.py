@@ -26,6 +26,7 @@ FIELDS: Final = (
     TableField("path", "path"),
     TableField("position", "position", right=True),
     TableField("offset", "offset", right=True),
+    TableField("last_offset", "to", right=True),
     TableField("cause", "cause"),
     TableField("severity", "severity"),
     TableField("recovery", "recovery"),
