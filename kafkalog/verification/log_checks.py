@@ -94,6 +94,38 @@ class LogFacts:
     events: list[npt.NDArray[np.void]] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class SkippedRun:
+    """Adjacent entries that were skipped: the place of their problem in the findings.
+
+    `count` valid entries with rising offsets from `first` to `last`, which contradict
+    those of the entries around them; `count` is 0 for other damage.
+    """
+
+    place: int
+    count: int = 0
+    first: int = 0
+    last: int = 0
+
+    def continues(self, skipped: Skipped, most: int) -> bool:
+        """Return whether a skipped entry is the next one, and at most at `most`.
+
+        Recovery then does the same for both.
+        """
+        first, last = skipped.first_offset, skipped.last_offset
+        is_misplaced = self.count and skipped.error.cause == Cause.OFFSET
+        known = is_misplaced and first is not None and last is not None
+        return bool(known and self.last < first <= last <= most)
+
+    def describe(self, before: str, after: str) -> str:
+        """Return the message on misplaced entries."""
+        batches = "a batch has" if self.count == 1 else f"{self.count} batches have"
+        return (
+            f"{batches} offsets {self.first} to {self.last}, but {before}"
+            f"{f' and {after}' if after else ''}"
+        )
+
+
 @dataclass(slots=True, kw_only=True)
 class LogCheck:
     """One reading of a log, which adds every problem to `findings`.
@@ -114,13 +146,14 @@ class LogCheck:
     _workspace: Workspace = field(default_factory=Workspace)
     _skipped_last: bool = False
     _is_far: bool = False
-    _skipped: list[int] = field(default_factory=list)
-    """Places in `findings` of what was skipped since the last valid entry."""
+    _skipped: list[SkippedRun] = field(default_factory=list)
+    """The runs that were skipped since the last valid entry."""
 
     def run(self) -> LogFacts:
         """Read the log to its end, past any damage."""
         self.facts.last_offset = self.limits.least - 1
         self._read()
+        self._end_skipped()
         self.advance(self.source.size)
         self._check_tail()
         damage = self.facts.damaged_at
@@ -153,33 +186,61 @@ class LogCheck:
         if offset is None or error.cause == Cause.OFFSET or offset < expected:
             offset = expected
         self._damaged(error.position)
+        if self._skipped and self._skipped[-1].continues(
+            skipped, self.limits.most_of_tail
+        ):
+            self._skipped[-1].count += 1
+            self._skipped[-1].last = skipped.last_offset or 0
+            return
+        run = SkippedRun(len(self.findings.problems))
         last = skipped.last_offset
+        if error.cause == Cause.OFFSET and last is not None:
+            first = last if skipped.first_offset is None else skipped.first_offset
+            run = SkippedRun(run.place, 1, first, last)
         if error.cause == Cause.OFFSET or not self._may_be_last(offset, last):
             last = None
-        self._skipped.append(len(self.findings.problems))
+        self._skipped.append(run)
         self._add(error, offset, last)
 
     def _may_be_last(self, first: int, last: int | None) -> bool:
         """Return whether a skipped entry with the offset `first` may end at `last`."""
         return last is not None and first <= last <= self.limits.most
 
-    def _bound_skipped(self, rows: BatchHeaders) -> None:
-        """Set the last offsets of what was skipped before `rows`, by the first of them.
+    def _end_skipped(self, rows: BatchHeaders | None = None) -> None:
+        """Complete the problems of what was skipped before `rows`, or the file's end.
 
         No checksum covers the last offset of a skipped entry, and none is known if its
         size is wrong. Offsets that are missing after it may have been compacted.
         """
         skipped, self._skipped = self._skipped, []
-        following = int(rows["base_offset"][0])
-        if not skipped or following < 0 or not self.limits.ordered:
-            return
+        following = None
+        if rows is not None and self.limits.ordered:
+            following = int(rows["base_offset"][0])
+            following = None if following < 0 else following
         problems = self.findings.problems
-        for place in skipped:
-            problem = problems[place]
-            last, bound = problem.last_offset, following - 1
-            if (last is None or last > bound) and problem.offset is not None:
-                bounded = bound if bound >= problem.offset else None
-                problems[place] = replace(problem, last_offset=bounded)
+        for run in skipped:
+            problem = problems[run.place]
+            first, last = problem.offset, problem.last_offset
+            if following is not None and first is not None:
+                last = following - 1 if last is None else min(last, following - 1)
+                last = last if last >= first else None
+            problem = replace(problem, last_offset=last)
+            if run.count:
+                message = run.describe(*self._neighbours(following))
+                problem = replace(problem, message=message, reason=message)
+            problems[run.place] = problem
+
+    def _neighbours(self, following: int | None) -> tuple[str, str]:
+        """Return texts on the offsets before and after what was skipped."""
+        limits, before = self.limits, self.facts.last_offset
+        start = f"the segment begins at offset {limits.least}"
+        if self.facts.batches:
+            start = f"the valid batch before ends at offset {before}"
+        if following is not None:
+            return start, f"the valid batch after begins at offset {following}"
+        if limits.most < limits.most_of_tail:
+            return start, f"the next segment begins at offset {limits.most + 1}"
+        return start, ""
 
     def _add(self, error: LocatedError, first: int, last: int | None) -> None:
         """Add the problem of an entry that cannot be read, with its offsets."""
@@ -200,7 +261,8 @@ class LogCheck:
 
     def _take(self, step: Step) -> None:
         rows, facts = step.rows, self.facts
-        self._bound_skipped(rows)
+        if self._skipped:
+            self._end_skipped(rows)
         results = decode(
             step.data,
             step.origin,

@@ -241,6 +241,58 @@ def test_a_report_on_a_too_large_batch_has_its_last_offset(tmp_path):
     assert (problem.cause, problem.offset, problem.last_offset) == ("too_large", 2, 501)
 
 
+def of_offsets(path):
+    return [
+        (problem.path, problem.position, problem.offset, problem.message)
+        for problem in verify(path).problems
+        if problem.cause == Cause.OFFSET
+    ]
+
+
+def test_a_misplaced_batch_is_described_with_the_offsets_of_its_neighbours(tmp_path):
+    log = tmp_path / FIRST
+    log.write_bytes(batch(0) + batch(700, 2) + batch(4))
+    message = (
+        "a batch has offsets 700 to 701, but the valid batch before ends at offset 1 "
+        "and the valid batch after begins at offset 4"
+    )
+    assert of_offsets(log) == [(FIRST, len(batch(0)), 2, message)]
+
+
+def test_a_misplaced_batch_at_the_end_is_described_with_the_next_segment(partition):
+    size = len(batch(0))
+    log = partition / FIRST
+    log.write_bytes(log.read_bytes()[: 2 * size] + batch(700, epoch=3))
+    message = (
+        "a batch has offsets 700 to 701, but the valid batch before ends at offset 3 "
+        "and the next segment begins at offset 6"
+    )
+    assert of_offsets(partition) == [(FIRST, 2 * size, 4, message)]
+
+
+def test_batches_that_were_copied_twice_are_one_problem(tmp_path):
+    log = tmp_path / FIRST
+    batches = b"".join(batch(base) for base in range(0, 40, 2))
+    log.write_bytes(batches * 2)
+    message = "20 batches have offsets 0 to 39, but the valid batch before ends at "
+    assert of_offsets(log) == [(FIRST, len(batches), 40, message + "offset 39")]
+
+
+def test_a_segment_under_the_name_of_a_later_one_is_one_problem(partition):
+    other = f"{10:020d}.log"
+    shutil.copy(partition / FIRST, partition / other)
+    message = "3 batches have offsets 0 to 5, but the segment begins at offset 10"
+    assert of_offsets(partition) == [(other, 0, 10, message)]
+
+
+def test_misplaced_batches_that_do_not_follow_each_other_are_two_problems(tmp_path):
+    log = tmp_path / FIRST
+    valid = b"".join(batch(base) for base in range(0, 10, 2))
+    log.write_bytes(valid + batch(6) + batch(2))
+    places = [(position, offset) for _, position, offset, _ in of_offsets(log)]
+    assert places == [(len(valid), 10), (len(valid + batch(6)), 10)]
+
+
 @pytest.mark.parametrize(
     "big", [batch(2, 500), batch(2, 500, codec="gzip"), batch(2, 30_000)]
 )
