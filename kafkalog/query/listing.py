@@ -13,9 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from kafkalog.errors import NotALogDirectoryError
+from kafkalog.errors import CorruptIndexError, NotALogDirectoryError
 from kafkalog.formats.batch_headers import BatchHeaders, begin_times
-from kafkalog.indexes.index_table import LARGE_BYTES, IndexTable
+from kafkalog.indexes.index_table import LARGE_BYTES, IndexTable, read_slots
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TIMESTAMP, TimeIndex
 from kafkalog.indexes.txn_index import TransactionIndex
@@ -51,6 +51,8 @@ from kafkalog.storage.log_directory import (
 
 INDEX: Final = "index"
 INDEXES: Final = ("index", "timeindex", "txnindex")
+SMALL_SLOTS: Final = 128
+"""Entries up to which an index is read whole: a text in its place is that small."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,11 +290,14 @@ def _first_known(rows: BatchHeaders) -> int | None:
 def _time_index(
     segment: LogSegment, files: Mapping[str, Entry]
 ) -> tuple[int | None, int | None]:
-    """Return the number of entries in the time index, and the greatest timestamp."""
+    """Return the number of entries in the time index, and the greatest timestamp.
+
+    The timestamp is None if the index is damaged.
+    """
     count, last = _entries(TimeIndex, segment, "timeindex", files)
     place, width = TIMESTAMP
-    timestamp = last[place : place + width]
-    return count, int.from_bytes(timestamp, "big", signed=True) if count else None
+    timestamp = int.from_bytes(last[place : place + width], "big", signed=True)
+    return count, timestamp if last and timestamp >= 0 else None
 
 
 def _count(
@@ -313,21 +318,28 @@ def _entries(
     """Return the number of entries of an index, None if it is missing, and the last.
 
     If the last slot is used, the index is closed and all slots are used. An index that
-    ends with zeros is preallocated, and is read.
+    ends with zeros is preallocated, and is read. So is one that is small, or ends
+    inside an entry; if it is damaged, it has no last entry.
     """
     width, file = kind.ENTRY.itemsize, _index(segment, extension, files)
-    if file is None or segment.base_offset < 0:
+    base = segment.base_offset
+    if file is None or base < 0:
         return None, b""
-    slots = file_size(file) // width
-    if not slots:
-        return 0, b""
+    slots, torn = divmod(file_size(file), width)
     with suppress(FileNotFoundError):
-        last = read_range(file.path, (slots - 1) * width, width)
-        if len(last) == width and any(last):
-            return slots, last
+        if slots > SMALL_SLOTS and not torn:
+            last = read_range(file.path, (slots - 1) * width, width)
+            if len(last) == width and any(last):
+                return slots, last
         path = segment.path.with_name(file.name)
-        read = kind.read_live(path, segment.base_offset).entries
-        return len(read), read[-1:].tobytes()
+        try:
+            data, size = read_slots(path, width, links=False)
+        except CorruptIndexError:
+            return 0, b""
+        used = kind.count_valid(data, base)
+        is_damaged = kind.find_damage(data, used, size, base) is not None
+        is_damaged &= torn > 0 or slots <= SMALL_SLOTS
+        return used, b"" if is_damaged else data[: used * width][-width:].tobytes()
     return None, b""
 
 

@@ -88,6 +88,7 @@ from kafkalog.verification.sidecar_checks import (
     parsed,
     reading,
 )
+from kafkalog.verification.translated_files import name_translated
 from kafkalog.verification.verification_report import Cause, Findings, Problem, Report
 
 BOOTSTRAP: Final = "bootstrap.checkpoint"
@@ -236,7 +237,12 @@ class Verification:
 
     def report(self, where: Path) -> Report:
         """Return the report, with the action of a broker for each problem."""
-        problems = add_recovery(self.problems, where, self.contents, links=self.links)
+        problems = add_recovery(
+            name_translated(self.problems, where),
+            where,
+            self.contents,
+            links=self.links,
+        )
         return Report(
             files=len(self.sizes),
             bytes=sum(self.sizes.values()),
