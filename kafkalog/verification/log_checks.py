@@ -113,9 +113,11 @@ class SkippedRun:
         Recovery then does the same for both.
         """
         first, last = skipped.first_offset, skipped.last_offset
-        is_misplaced = self.count and skipped.error.cause == Cause.OFFSET
-        known = is_misplaced and first is not None and last is not None
-        return bool(known and self.last < first <= last <= most)
+        if not self.count or skipped.error.cause != Cause.OFFSET:
+            return False
+        if first is None or last is None:
+            return False
+        return self.last < first <= last <= most
 
     def describe(self, before: str, after: str) -> str:
         """Return the message on misplaced entries."""
