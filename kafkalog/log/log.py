@@ -42,6 +42,7 @@ from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.log.log_segments import (
     find_lost_tail,
     from_offset,
+    list_first,
     list_segments,
     read_on,
 )
@@ -257,7 +258,7 @@ class Log:
                 raise NotALogDirectoryError(f"not a partition's directory: {self.path}")
             raise FileNotFoundError(2, os.strerror(2), str(self.path))
         name = parse_partition_dir(self.path.absolute().name)
-        if name is None and not list_segments(self.path):
+        if name is None and not list_first(self.path):
             raise NotALogDirectoryError(f"not a partition's directory: {self.path}")
         self.topic = "" if name is None else name.topic
         self.partition = -1 if name is None else name.partition
@@ -306,13 +307,13 @@ class Log:
 
         That of a tiered partition is in remote storage; see `missing_start`.
         """
-        return log_start_in(self.path, list_segments(self.path), self._log_start)
+        return log_start_in(self.path, list_first(self.path), self._log_start)
 
     @property
     def missing_start(self) -> MissingStart | None:
         """The offsets before the first segment, in remote storage or lost, or None."""
-        segments = list_segments(self.path)
-        return find_missing_start(self.path, segments, self._log_start)
+        first = list_first(self.path)
+        return find_missing_start(self.path, first, self._log_start)
 
     @property
     def _log_start(self) -> int | None:

@@ -31,6 +31,7 @@ from bisect import bisect_right
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -108,6 +109,15 @@ def list_segments(directory: AnyPath) -> list[LogSegment]:
     return list_directory(locate(directory)).segments
 
 
+def list_first(directory: Location) -> list[LogSegment]:
+    """List only the first segment, or none.
+
+    This does not look for the ends of the others.
+    """
+    files = _list(directory)[1]
+    return list(islice(segments_read(directory, files[:2]), 1))
+
+
 def list_directory(directory: Location) -> Listing:
     """List the segments as `list_segments` does, and all entries next to them."""
     listed, files = _list(directory)
@@ -134,11 +144,15 @@ def segments_read(
         for (base, name), after in zip(files, following, strict=True)
     ]
     bases = [segment.base_offset for segment in segments]
+    prefix = f"{directory}/"
     place, covered_to = 0, None
     while place < len(segments):
-        segment = segments[place]
+        segment, end = segments[place], None
+        if segment.following is not None and isinstance(directory, Path):
+            with suppress(FileNotFoundError):
+                file = prefix + files[place][1]
+                end = end_past_next(file, segment.base_offset, segment.most)
         place += 1
-        end = _end_past_next(segment)
         if covered_to is not None and covered_to > segment.base_offset:
             segment = replace(segment, covered_to=covered_to)
         if end is not None:
@@ -146,15 +160,6 @@ def segments_read(
             covered_to = end if covered_to is None else max(end, covered_to)
             place = max(place, bisect_right(bases, covered_to) - 1)
         yield segment
-
-
-def _end_past_next(segment: LogSegment) -> int | None:
-    """Return the end of a segment that continues past the next one, or None."""
-    if segment.following is None or not isinstance(segment.path, Path):
-        return None
-    with suppress(FileNotFoundError):
-        return end_past_next(segment)
-    return None
 
 
 def _list(directory: Location) -> tuple[Sequence[Entry], list[tuple[int, str]]]:

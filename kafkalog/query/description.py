@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from kafkalog.errors import LocatedError, NotALogDirectoryError
 from kafkalog.log.log import find_stable
-from kafkalog.log.log_segments import list_segments
+from kafkalog.log.log_segments import list_first, list_segments
 from kafkalog.log.remote_offsets import find_missing_start, log_start_in
 from kafkalog.query.listing import PartitionSummary, list_path
 from kafkalog.query.log_contents import Contents, LogContents, contents_of
@@ -156,9 +156,9 @@ def _partition(path: Location) -> Facts:
     key = ("", -1) if name is None else (name.topic, name.partition)
     start = read_offsets_or_none(parent, LOG_STARTS).get(key)
     end = max(start or 0, end)
-    segments = list_segments(path)
-    missing = find_missing_start(path, segments, start)
-    start = log_start_in(path, segments, start)
+    first = list_first(path)
+    missing = find_missing_start(path, first, start)
+    start = log_start_in(path, first, start)
     metadata = _small(path / PARTITION_METADATA)
     return {
         "kind": "partition",
@@ -191,7 +191,7 @@ def _missing_starts(path: Location) -> dict[str, str]:
     for name, directory in list_partitions(path):
         with suppress(FileNotFoundError):
             start = starts.get((name.topic, name.partition))
-            missing = find_missing_start(directory, list_segments(directory), start)
+            missing = find_missing_start(directory, list_first(directory), start)
             if missing is not None:
                 found[directory.name] = str(missing)
     return found

@@ -33,7 +33,7 @@ from kafkalog.formats.layout import (
     MAX_BATCH_BYTES,
     NO_LEADER_EPOCH,
 )
-from kafkalog.log.log_segments import list_segments
+from kafkalog.log.log_segments import list_first, list_segments
 from kafkalog.log.remote_offsets import MissingStart, find_missing_start
 from kafkalog.query.diff_report import DiffReport, PartitionDiff
 from kafkalog.query.log_contents import contents_of
@@ -157,8 +157,8 @@ def _log_end(source: PartitionSource) -> int:
 def _log_start(source: PartitionSource) -> int:
     """Return the log start offset: the checkpointed one, or that of the files."""
     assert source.directory is not None
-    segments = list_segments(source.directory)
-    base = segments[0].base_offset if segments else 0
+    first = list_first(source.directory)
+    base = first[0].base_offset if first else 0
     return max(source.log_start_offset, base, 0)
 
 
@@ -167,7 +167,7 @@ def _missing_start(source: PartitionSource | None) -> MissingStart | None:
     if source is None or source.directory is None:
         return None
     start = source.log_start_offset if source.log_start_offset >= 0 else None
-    return find_missing_start(source.directory, list_segments(source.directory), start)
+    return find_missing_start(source.directory, list_first(source.directory), start)
 
 
 class _Side:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from kafkalog.decoding.read_policy import FIRST, ReadPolicy
 from kafkalog.log.cluster_metadata import METADATA_PARTITION
 from kafkalog.log.log import find_end, find_stable
-from kafkalog.log.log_segments import list_segments
+from kafkalog.log.log_segments import list_first
 from kafkalog.log.remote_offsets import find_missing_start, warn_of_missing_start
 from kafkalog.query.sources import PartitionSource
 from kafkalog.storage.location import Location
@@ -21,8 +21,8 @@ from kafkalog.storage.location import Location
 
 def earliest_offset(directory: Location, source: PartitionSource) -> int:
     """Return the log start offset, at least that of the first segment."""
-    segments = list_segments(directory)
-    first = segments[0].base_offset if segments else 0
+    listed = list_first(directory)
+    first = listed[0].base_offset if listed else 0
     return max(first, source.log_start_offset)
 
 
@@ -42,8 +42,7 @@ def warn_of_missing_offsets(source: PartitionSource, start: int) -> None:
         if not isinstance(metadata, Path) or not metadata.is_dir():
             return
     with suppress(FileNotFoundError):  # deleted since
-        segments = list_segments(directory)
-        missing = find_missing_start(directory, segments, checkpointed)
+        missing = find_missing_start(directory, list_first(directory), checkpointed)
         if missing is not None and start <= missing.last_offset:
             warn_of_missing_start(directory, missing)
 

@@ -21,7 +21,7 @@ from typing import Final
 from kafkalog.codecs.counted_nouns import counted
 from kafkalog.errors import LogArgumentError
 from kafkalog.formats.checkpoint import format_offsets, salvage_offsets
-from kafkalog.log.log_segments import list_segments
+from kafkalog.log.log_segments import list_first
 from kafkalog.log.ownership import WHOLE, own_directory
 from kafkalog.log.topic_settings import TopicSettings
 from kafkalog.repairs.id_repair import find_id_changes
@@ -338,7 +338,7 @@ class DirectoryRepair:
         if problem.topic_partition is None:
             return False
         directory = self._root / PartitionDir(*problem.topic_partition).name
-        return directory.is_dir() and not list_segments(directory)
+        return directory.is_dir() and not list_first(directory)
 
     def _by_partition(
         self, report: Report

@@ -11,8 +11,12 @@ order, or if an index has an entry there.
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
+from pathlib import Path
 from typing import Final
+
+import numpy as np
 
 from kafkalog.decoding.read_policy import ReadPolicy
 from kafkalog.formats.batch_headers import scan_headers
@@ -20,49 +24,52 @@ from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.segment.entry_order import Limits
-from kafkalog.segment.entry_search import read_valid_entry
 from kafkalog.segment.file_records import (
     FIRST_STEP_BYTES,
     STEP_GROWTH,
-    STEP_ROWS,
     FileRecords,
     Step,
 )
 from kafkalog.segment.log_segment import LogSegment
-from kafkalog.storage.byte_source import ByteSource, only_zeros
-from kafkalog.storage.file_names import MAX_OFFSET
-from kafkalog.storage.location import Location, open_source
+from kafkalog.storage.byte_source import FileSource, only_zeros, open_regular
 
 SEGMENTS_KEPT: Final = 1 << 16
 """Number of segments whose ends are kept, so that each file is read once."""
+
+ROWS: Final = 64
+"""Headers scanned at a time: the last entry of an index is near the end."""
+
+SMALL_BYTES: Final = 16 << 10
+"""Size of a log up to which its index is not opened."""
 
 POLICY: Final = ReadPolicy(
     needs="headers", check_crcs="before", on_corruption="skip", control_records=True
 )
 
 
-def end_past_next(segment: LogSegment) -> int | None:
+def end_past_next(file: str, base_offset: int, most: int) -> int | None:
     """Return the end offset of a segment that continues past `most`, or None.
+
+    A log may have thousands of segments, so the file is named by text, which is faster.
 
     Raises `FileNotFoundError` if the file was removed.
     """
-    status = segment.path.stat()
-    key = (segment.path, segment.base_offset, segment.most)
-    return _end_past(*key, status.st_size, status.st_mtime_ns)
+    status = os.lstat(file)
+    return _end_past(file, base_offset, most, status.st_size, status.st_mtime_ns)
 
 
 @lru_cache(SEGMENTS_KEPT)
 def _end_past(
-    path: Location, base_offset: int, most: int, size: int, _modified_ns: int
+    file: str, base_offset: int, most: int, size: int, _modified_ns: int
 ) -> int | None:
     """Return the end offset of a file of this size and time, if it is past `most`."""
     if not size:
         return None
-    segment = LogSegment(path, base_offset)
+    last = _last_offset(file, base_offset, size)
+    if last is not None and last <= most:
+        return None
+    segment = LogSegment(Path(file), base_offset)
     with segment.open() as source:
-        last = _last_offset(segment, source)
-        if last is not None and last <= most:
-            return None
         start = segment.position_for(source, most + 1)
         records = FileRecords(
             source=source, start=start, limits=Limits(least=base_offset), policy=POLICY
@@ -77,38 +84,61 @@ def _end_past(
     return None
 
 
-def _last_offset(segment: LogSegment, source: ByteSource) -> int | None:
-    """Return the last offset by the headers alone; None if they do not lead to it."""
-    position, length = _last_indexed(segment, source), FIRST_STEP_BYTES
-    last = None
-    while position < source.size:
-        data = source.read(position, length)
-        rows, _, parsed = scan_headers(data, 0, position, STEP_ROWS)
-        if len(rows):
-            last = int(rows["last_offset"][-1])
-        elif length < MAX_BATCH_BYTES and position + len(data) < source.size:
-            length *= STEP_GROWTH  # one entry is larger
-        else:
-            return last if only_zeros(source, position) else None
-        position += parsed
+def _last_offset(file: str, base_offset: int, size: int) -> int | None:
+    """Return the last offset by the headers alone; None if they do not lead to it.
+
+    They are read from the last entry of the index on, if the log has its offset there.
+    A small log is read from its start, which is faster than to open its index.
+    """
+    position, indexed = 0, None
+    if size > SMALL_BYTES:
+        stem, _, suffix = file.rpartition(".log")
+        position, indexed = _last_entry(f"{stem}.index{suffix}", base_offset)
+    log, status = open_regular(file)
+    length, last = FIRST_STEP_BYTES, None
+    with log:
+        while position < status.st_size:
+            left = status.st_size - position
+            data = os.pread(log.fileno(), min(length, left), position)
+            rows, _, parsed = scan_headers(
+                np.frombuffer(data, np.uint8), 0, position, ROWS
+            )
+            if indexed is not None and (
+                not len(rows) or int(rows["last_offset"][0]) != indexed
+            ):
+                position, indexed = 0, None
+                continue
+            indexed = None
+            if len(rows):
+                last = int(rows["last_offset"][-1])
+            elif length < MAX_BATCH_BYTES and len(data) < left:
+                length *= STEP_GROWTH  # one entry is larger
+            else:
+                with FileSource(file) as source:
+                    return last if only_zeros(source, position) else None
+            position += parsed
     return last
 
 
-def _last_indexed(segment: LogSegment, source: ByteSource) -> int:
-    """Return the position in the last entry of the offset index, if it is confirmed."""
+def _last_entry(file: str, base_offset: int) -> tuple[int, int | None]:
+    """Return the position and the offset in the last entry of an offset index."""
     width = OffsetIndex.ENTRY.itemsize
     try:
-        with open_source(segment.index_path("index"), links=False) as index:
-            last = max(index.size // width - 1, 0)
-            data = index.read(last * width, width).tobytes()
+        index, status = open_regular(file)
     except FileNotFoundError:
-        return 0
+        return 0, None
+    with index:
+        last = status.st_size // width - 1
+        data = os.pread(index.fileno(), width, last * width) if last >= 0 else b""
     if len(data) < width:
-        return 0
-    if not any(data):  # it is preallocated
-        return segment.position_for(source, MAX_OFFSET)
-    position = int.from_bytes(data[width // 2 :])
-    return 0 if read_valid_entry(source, position) is None else position
+        return 0, None
+    if any(data):
+        half = width // 2
+        return int.from_bytes(data[half:]), base_offset + int.from_bytes(data[:half])
+    entries = OffsetIndex.read_live(Path(file), base_offset)  # it is preallocated
+    if not len(entries):
+        return 0, None
+    return int(entries.entries["position"][-1]), int(entries.offsets[-1])
 
 
 def _is_indexed(segment: LogSegment, first: int, end: int) -> bool:

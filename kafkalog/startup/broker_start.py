@@ -25,7 +25,7 @@ from kafkalog.codecs.counted_nouns import counted
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.errors import ConfigError, KafkaLogError
 from kafkalog.log.cluster_metadata import METADATA_PARTITION
-from kafkalog.log.log_segments import list_segments
+from kafkalog.log.log_segments import list_first
 from kafkalog.log.recovery.log_loading import check_log
 from kafkalog.log.topic_settings import PartitionSettings, TopicSettings
 from kafkalog.manager.cluster_image import ClusterImage
@@ -683,8 +683,8 @@ def _base_of(path: Path) -> int:
 
 def _first_base(directory: Path) -> int:
     """Return the base offset of a log's first segment; 0 without any."""
-    segments = list_segments(directory)
-    return segments[0].base_offset if segments else 0
+    first = list_first(directory)
+    return first[0].base_offset if first else 0
 
 
 def _total_free(directories: Sequence[FoundDirectory]) -> int:

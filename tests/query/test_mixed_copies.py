@@ -40,6 +40,16 @@ FETCHES = {
 }
 """Of each fetch: its offset, the base offset of the segment, the last offset in it."""
 
+INDEX_CHANGES = {
+    "as written": lambda data: data,
+    "preallocated": lambda data: data + bytes(8000),
+    "empty": lambda data: b"",
+    "cut within an entry": lambda data: data[:-3],
+    "a position within a batch": lambda data: data[:-1] + bytes([data[-1] ^ 1]),
+    "a position past the end": lambda data: data[:-4] + b"\x7f" + data[-3:],
+    "another offset": lambda data: data[:-5] + bytes([data[-5] ^ 1]) + data[-4:],
+}
+
 cases = pytest.mark.parametrize("name", CASES)
 
 
@@ -232,8 +242,9 @@ def test_a_damaged_offset_of_the_last_batch_is_no_overlap(tmp_path, bit):
     ]
 
 
-def test_a_large_new_segment_is_read_from_the_end_of_its_index(tmp_path):
-    """Its end is found from the last index entry, which is far from the start."""
+@pytest.mark.parametrize("change", INDEX_CHANGES)
+def test_the_end_of_a_large_new_segment_is_found_with_any_index(tmp_path, change):
+    """Its end is far from its start; a correct index leads there."""
     log = tmp_path / "t-0"
     batches = even(0, 3999)
     write_segment(log, 0, batches, "new" * 40)
@@ -247,7 +258,8 @@ def test_a_large_new_segment_is_read_from_the_end_of_its_index(tmp_path):
     index = OffsetIndex.build(
         [batches[i].last for i in entries], [positions[i] for i in entries], 0
     )
-    (log / file_name(0, "index")).write_bytes(index.to_bytes())
+    data = INDEX_CHANGES[change](index.to_bytes())
+    (log / file_name(0, "index")).write_bytes(data)
     (log / file_name(0, "timeindex")).write_bytes(TimeIndex.build([], [], 0).to_bytes())
     write_segment(log, 2000, full(2000, 2007), "old")
     write_segment(log, 4000, full(4000, 4003), "tail")
