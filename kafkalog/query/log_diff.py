@@ -317,12 +317,7 @@ class _PartitionComparison:
         self._sides = _Side("a", a, start), _Side("b", b, start)
         self._only = [0, 0]
         self._first: _Difference | None = None
-        self._lost_starts = [
-            f"{side.name} lacks offsets {missing.first_offset} to "
-            f"{missing.last_offset}, which its log has"
-            for source, side in zip((a, b), self._sides, strict=True)
-            if (missing := _missing_start(source)) is not None
-        ]
+        self._missing = _missing_start(a), _missing_start(b)
         for source, own, side in zip((a, b), self._starts, self._sides, strict=True):
             if source is not None and own is not None and own < start:
                 side.end = min(_log_end(source), start)
@@ -344,13 +339,13 @@ class _PartitionComparison:
         return PartitionDiff(
             topic=topic,
             partition=partition,
-            equal=first is None and None not in self._starts and not self._lost_starts,
+            equal=first is None and None not in self._starts and self._misses_the_same,
             first_difference=None if first is None else first.offset,
             leader_epoch=known[0] if known else None,
             records_only_in_a=self._only[0],
             records_only_in_b=self._only[1],
             why="; ".join(
-                [*self._reasons(), *self._lost_starts, *self._not_compared()]
+                [*self._reasons(), *self._lost_starts(), *self._not_compared()]
             ),
             not_compared=self._ranges_not_compared(),
         )
@@ -454,7 +449,7 @@ class _PartitionComparison:
         elif self._first is not None:
             yield self._difference(self._first)
         elif not any(side.problems for side in self._sides):
-            partly = self._ranges_not_compared() or self._lost_starts
+            partly = self._ranges_not_compared() or any(self._missing)
             yield f"the same from offset {self._start} on" if partly else "equal"
 
     def _difference(self, first: _Difference) -> str:
@@ -481,6 +476,21 @@ class _PartitionComparison:
             return f"different {', '.join(first.columns)} at offset {first.offset}"
         missing = "b" if epoch_b == NO_LEADER_EPOCH else "a"
         return f"no record at offset {first.offset} in {missing}"
+
+    @property
+    def _misses_the_same(self) -> bool:
+        """Whether both sides lack the same offsets at the start of their logs."""
+        first, second = self._missing
+        return first == second
+
+    def _lost_starts(self) -> Iterator[str]:
+        """Yield which offsets at its start a log has, but not its directory."""
+        for missing, side in zip(self._missing, self._sides, strict=True):
+            if missing is not None:
+                yield (
+                    f"{side.name} lacks offsets {missing.first_offset} to "
+                    f"{missing.last_offset}, which its log has"
+                )
 
     def _ranges_not_compared(self) -> tuple[tuple[int, int], ...]:
         """Return the offsets of one side that are before the log start of the other."""

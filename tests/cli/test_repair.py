@@ -39,7 +39,9 @@ def test_a_plan_is_printed_and_ends_with_1(tmp_path):
 
 def test_what_has_no_row_is_on_standard_error(tmp_path):
     logs = damaged(tmp_path, damages.torn_index)
-    (logs / "torn.none-0" / "partition.metadata").write_text("version: 0\n")
+    (logs / "torn.none-0" / "partition.metadata").write_text(
+        "version: 0\ntopic_id: AAAAAAAAQACAAAAAAAAAAQ\n"
+    )
     ran = call("repair", logs, "--apply")
     assert ran.exit_code == 1
     assert objects(ran.stdout)

@@ -554,15 +554,17 @@ def test_a_broker_of_the_target_starts_on_a_copy(tmp_path):
     whole = kafkalog.restore(CLEAN, tmp_path / "copy", target=CLEAN, exclude="once")
     report = kafkalog.preflight(tmp_path / "copy", cluster=CLEAN)
     assert report.ok
-    assert len(report.partitions) == len(whole.partitions)
-    assert {start.state for start in report.partitions} == {"clean"}
+    copied = [each for each in report.partitions if each.state != "missing"]
+    assert len(copied) == len(whole.partitions)
+    assert {start.state for start in copied} == {"clean"}
     ids = {"cluster_id": whole.cluster_id, "node_id": whole.node_id}
     topic_ids = {"orders.none": "AAAAAAAAQACAAAAAAAAAAQ"}
     kafkalog.restore(
         CLEAN, tmp_path / "b", include="orders.none", topic_ids=topic_ids, **ids
     )
-    [start] = kafkalog.preflight(tmp_path / "b", cluster=CLEAN).partitions
-    assert start.state == "stray"
+    starts = kafkalog.preflight(tmp_path / "b", cluster=CLEAN).partitions
+    [stray] = [each for each in starts if each.state != "missing"]
+    assert stray.state == "stray"
 
 
 @pytest.mark.parametrize(

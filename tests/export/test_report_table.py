@@ -42,7 +42,7 @@ REPORTS = [
     (
         HealReport((HealedPartition("t", 0, 9, 3, LOST, 2, {0: "a", 4: "b"}),)),
         {"topic": "string", "partition": "int32", "missing": RANGES, "why": "string"}
-        | {"sources": "map<int64, string>"},
+        | {"sources": "map<int64, string>", "notes": "list<item: string>"},
         {"missing": [[4, 6], [9, 9]], "sources": [(0, "a"), (4, "b")], "records": 9},
     ),
     (
@@ -57,13 +57,14 @@ REPORTS = [
         StartReport(partitions=(START,)),
         {"topic": "string", "partition": "int32", "directory": "string"}
         | {"state": "string", "seconds": "double", "cleaner_error": "string"}
+        | {"unserved": "string"}
         | {"notes": "list<item: string>"},
         {"state": "clean", "seconds": 0.5, "notes": ["why", "what"]},
     ),
     (
         RemovalReport((Removal("t", 0, FILE, 1, 9, RemovalCause.COMPACT, 17),), (), 17),
         {"topic": "string", "partition": "int32", "segment": "string"}
-        | {"removed_by": "string"},
+        | {"removed_by": "string", "unchanged_because": "list<item: string>"},
         {"removed_by": "compact", "at": 17},
     ),
     (

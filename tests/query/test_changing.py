@@ -262,7 +262,7 @@ def test_damage_leaves_no_file_open(segment, isolation):
         with pytest.raises(kafkalog.CorruptRecordError):
             rows_of(scan(path.parent, isolation=isolation))
         with pytest.raises(kafkalog.CorruptRecordError):
-            find_stable(path.parent, 3 * BATCHES)
+            find_stable(path.parent, 0, 3 * BATCHES)
         assert open_below(path.parent) == []
     finally:
         gc.enable()

@@ -307,7 +307,7 @@ def test_a_file_name_without_an_offset_prevents_the_start(root, name):
     assert (problem.severity, problem.recovery) == (Severity.ERROR, Recovery.REFUSE)
 
 
-def test_an_unknown_topic_id_makes_a_partition_stray(tmp_path):
+def test_the_id_of_another_topic_leaves_a_partition_unserved(tmp_path):
     logs = golden_data.logs("k431-clean")
     for name in ("__cluster_metadata-0", "ledger-0"):
         shutil.copytree(logs / name, tmp_path / name)
@@ -316,21 +316,21 @@ def test_an_unknown_topic_id_makes_a_partition_stray(tmp_path):
     file.write_text("version: 0\ntopic_id: K48VsEpRT9uBWc5sqaDtCA\n")
     [problem] = verify(tmp_path).problems
     assert (problem.path, problem.cause) == ("ledger-0/partition.metadata", "topic_id")
-    assert (problem.severity, problem.recovery) == (Severity.ERROR, Recovery.STRAY)
+    assert (problem.severity, problem.recovery) == (Severity.ERROR, Recovery.UNSERVED)
     assert "K48VsEpRT9uBWc5sqaDtCA" in problem.message
     file.unlink()
     [problem] = of_cause(tmp_path, Cause.TOPIC_ID)
     assert problem.severity == Severity.ERROR
 
 
-def test_a_partition_of_an_unknown_topic_is_a_warning(tmp_path):
+def test_a_copy_under_the_name_of_an_unknown_topic_is_an_error(tmp_path):
     logs = golden_data.logs("k431-clean")
     name = "__cluster_metadata-0"
     shutil.copytree(logs / name, tmp_path / name)
     shutil.copytree(logs / "ledger-0", tmp_path / "elsewhere-0")
     [problem] = verify(tmp_path).problems
-    assert (problem.cause, problem.severity) == (Cause.TOPIC_ID, Severity.WARNING)
-    assert problem.recovery == Recovery.STRAY
+    assert (problem.cause, problem.severity) == (Cause.TOPIC_ID, Severity.ERROR)
+    assert problem.recovery == Recovery.UNSERVED
 
 
 def test_a_middle_log_that_is_missing_is_an_error_once(root):
