@@ -51,6 +51,9 @@ from kafkalog.storage.log_directory import choose_partitions, is_partition
 POLICY: Final = ReadPolicy(on_corruption="skip", control_records=True)
 COLUMNS: Final = ("offset", *COMPARED)
 SAME_BATCH: Final = ("size_in_bytes", "base_offset", "crc", "leader_epoch", "magic")
+MAX_COMPARISONS: Final = 5
+"""Comparisons of a partition while retention raises its log start offset."""
+
 MAX_GROUP: Final = 1024
 """Maximum number of batches that are decoded together."""
 
@@ -124,7 +127,7 @@ def diff(
     chosen = choose_partitions(keys, patterns, numbers)
     return DiffReport(
         tuple(
-            _PartitionComparison(key, *pairs[key], compare_bytes=compare_bytes).result()
+            _compare_pair(key, pairs[key], compare_bytes=compare_bytes)
             for key in (keys[i] for i in chosen)
         )
     )
@@ -145,6 +148,28 @@ def _pairs(
         [(key, source)], [other] = first.items(), second.values()
         return {key: (source, other)}
     return {key: (first.get(key), second.get(key)) for key in {*first, *second}}
+
+
+def _compare_pair(
+    key: Key,
+    pair: tuple[PartitionSource | None, PartitionSource | None],
+    *,
+    compare_bytes: bool,
+) -> PartitionDiff:
+    """Compare a partition, again if its log start offset was raised meanwhile."""
+    for _ in range(MAX_COMPARISONS):
+        comparison = _PartitionComparison(key, *pair, compare_bytes=compare_bytes)
+        result = comparison.result()
+        if result.equal or comparison.starts == _starts(pair):
+            break
+    return result
+
+
+def _starts(
+    pair: tuple[PartitionSource | None, PartitionSource | None],
+) -> list[int | None]:
+    """Return the log start offsets of both sides now."""
+    return [None if side is None else _log_start(side) for side in pair]
 
 
 def _log_end(source: PartitionSource) -> int:
@@ -311,14 +336,14 @@ class _PartitionComparison:
         compare_bytes: bool,
     ) -> None:
         self._key, self._compare_bytes = key, compare_bytes
-        self._starts = [None if one is None else _log_start(one) for one in (a, b)]
-        start = max(start for start in self._starts if start is not None)
+        self.starts = _starts((a, b))
+        start = max(start for start in self.starts if start is not None)
         self._start = start
         self._sides = _Side("a", a, start), _Side("b", b, start)
         self._only = [0, 0]
         self._first: _Difference | None = None
         self._missing = _missing_start(a), _missing_start(b)
-        for source, own, side in zip((a, b), self._starts, self._sides, strict=True):
+        for source, own, side in zip((a, b), self.starts, self._sides, strict=True):
             if source is not None and own is not None and own < start:
                 side.end = min(_log_end(source), start)
 
@@ -339,7 +364,7 @@ class _PartitionComparison:
         return PartitionDiff(
             topic=topic,
             partition=partition,
-            equal=first is None and None not in self._starts and self._misses_the_same,
+            equal=first is None and None not in self.starts and self._misses_the_same,
             first_difference=None if first is None else first.offset,
             leader_epoch=known[0] if known else None,
             records_only_in_a=self._only[0],
@@ -444,8 +469,8 @@ class _PartitionComparison:
                 yield f"corrupt in {side.name}: {problem}"
             if len(side.problems) > SHOWN:
                 yield f"{len(side.problems) - SHOWN} more problems in {side.name}"
-        if None in self._starts:
-            yield "only in b" if self._starts[0] is None else "only in a"
+        if None in self.starts:
+            yield "only in b" if self.starts[0] is None else "only in a"
         elif self._first is not None:
             yield self._difference(self._first)
         elif not any(side.problems for side in self._sides):
@@ -494,14 +519,14 @@ class _PartitionComparison:
 
     def _ranges_not_compared(self) -> tuple[tuple[int, int], ...]:
         """Return the offsets of one side that are before the log start of the other."""
-        starts = [start for start in self._starts if start is not None]
-        if len(starts) < len(self._starts) or starts[0] == starts[1]:
+        starts = [start for start in self.starts if start is not None]
+        if len(starts) < len(self.starts) or starts[0] == starts[1]:
             return ()
         return ((min(starts), max(starts) - 1),)
 
     def _not_compared(self) -> Iterator[str]:
         """Yield which offsets of one side are before the log start of the other."""
-        start_a, start_b = self._starts
+        start_a, start_b = self.starts
         if start_a is None or start_b is None or start_a == start_b:
             return
         early, late = ("a", "b") if start_a < start_b else ("b", "a")

@@ -42,6 +42,9 @@ from kafkalog.verification.swap_effects import SwapLoss, find_losses, read_swaps
 FATAL: Final = ("NullPointerException", "IllegalArgumentException")
 """Exceptions for a small file that end the broker, not only its directory."""
 
+MAX_REHEARSALS: Final = 5
+"""Number of times a log is loaded while a broker renames or removes its files."""
+
 READ_BY_PATH: Final = (PARTITION_METADATA, LEADER_EPOCHS)
 
 Prepare = Callable[[Path, RehearsalDisk], None]
@@ -363,35 +366,39 @@ def rehearse(
 ) -> Iterator[LogRehearsal]:
     """Load the log in a directory on a disk of its own, which is removed afterwards.
 
-    `prepare` is called with the stand-ins before they are loaded. Raises
-    `LogStartError`.
+    `prepare` is called with the stand-ins before they are loaded. If a file goes
+    meanwhile, as a broker is running, all is done again. Raises `LogStartError`.
     """
-    with TemporaryDirectory(prefix="kafkalog-preflight-") as root:
-        copy, disk = Path(root).resolve() / directory.name, RehearsalDisk()
-        disk.stand_in(directory, copy)
-        if prepare is not None:
-            prepare(copy, disk)
-        for name in READ_BY_PATH:
-            if (copy / name).is_file():
-                disk.copy_content(copy / name)
-        began = time.perf_counter()
-        try:
-            log = load_log(
-                copy,
-                settings.config,
-                broker=broker,
-                log_start_offset=offsets.log_start_offset,
-                is_tiered=settings.is_tiered,
-                recovery_point=offsets.recovery_point,
-                clean=offsets.clean,
-                clock=clock,
-                scheduler=IdleScheduler(),
-                disk=disk,
-            )
-        except Exception as error:
-            raise LogStartError.of(error, copy, directory) from error
-        seconds = time.perf_counter() - began
-        try:
-            yield LogRehearsal(directory, log, disk, seconds)
-        finally:
-            log.abandon()
+    for number in range(MAX_REHEARSALS):
+        with TemporaryDirectory(prefix="kafkalog-preflight-") as root:
+            copy, disk = Path(root).resolve() / directory.name, RehearsalDisk()
+            disk.stand_in(directory, copy)
+            if prepare is not None:
+                prepare(copy, disk)
+            for name in READ_BY_PATH:
+                if (copy / name).is_file():
+                    disk.copy_content(copy / name)
+            began = time.perf_counter()
+            try:
+                log = load_log(
+                    copy,
+                    settings.config,
+                    broker=broker,
+                    log_start_offset=offsets.log_start_offset,
+                    is_tiered=settings.is_tiered,
+                    recovery_point=offsets.recovery_point,
+                    clean=offsets.clean,
+                    clock=clock,
+                    scheduler=IdleScheduler(),
+                    disk=disk,
+                )
+            except Exception as error:
+                if number < MAX_REHEARSALS - 1 and disk.has_lost_original():
+                    continue
+                raise LogStartError.of(error, copy, directory) from error
+            seconds = time.perf_counter() - began
+            try:
+                yield LogRehearsal(directory, log, disk, seconds)
+            finally:
+                log.abandon()
+            return

@@ -127,6 +127,10 @@ class RehearsalDisk(Disk):
         os.utime(place, ns=(status.st_atime_ns, status.st_mtime_ns))
         self._originals[inode] = Original(path, status.st_size, status.st_size)
 
+    def has_lost_original(self) -> bool:
+        """Return whether an original was renamed or removed since."""
+        return any(not one.path.exists() for one in self._originals.values())
+
     def original_of(self, path: Path) -> Original | None:
         """Return the original that a file stands in for; None if it is a new file."""
         return self._originals.get(path.lstat().st_ino)

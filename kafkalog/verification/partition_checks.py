@@ -163,6 +163,8 @@ def check_overlaps(
         if first is None or not segment.covers_others:
             continue
         old = [base for base in live if segment.base_offset < base < end]
+        if not old:  # a broker has merged them into this one since they were listed
+            continue
         names = file_name(old[0], "log")
         if len(old) > 1:
             names += f" to {file_name(old[-1], 'log')}, {len(old)} segments"

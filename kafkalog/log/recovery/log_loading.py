@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from kafkalog.config import BrokerConfig, LogConfig
@@ -49,7 +50,8 @@ def check_log(directory: Path, topic_id: str | None = None) -> str | None:
     check_names(files)
     for name in (*files[".log"], *files[SWAP]):
         if name.removesuffix(SWAP).endswith(".log"):
-            checked_size(directory / name)
+            with suppress(FileNotFoundError):  # a broker has removed it since
+                checked_size(directory / name)
     read_epochs(directory / LEADER_EPOCHS)
     stored = TopicIdFile(directory, DISK)
     return stored.topic_id if stored.start(topic_id) else None
