@@ -545,7 +545,12 @@ class LostOffsetsWarning(KafkaLogWarning):
 
 
 class TieredLogWarning(KafkaLogWarning):
-    """Issued where a tiered partition is read without its offsets in remote storage."""
+    """Issued where a tiered partition is read without its offsets in remote storage.
+
+    If the metadata of the cluster is not in the directory, a partition that has lost
+    its first segments looks the same. So may, for a moment, a log that is in use and
+    deletes segments: its leader epochs are written in the background.
+    """
 
 
 class InvalidTextError(KafkaLogError, ValueError):

@@ -342,10 +342,10 @@ class _Cleaning:
     ) -> None:
         """Append the records of a segment that are kept to a cleaned segment."""
         base, size = segment.base_offset, segment.size
+        later = (each.base_offset for each in self._log.growing_segments)
         end_offset = min(
-            following.base_offset
-            for following in self._log.growing_segments
-            if following.base_offset > base
+            (offset for offset in later if offset > base),
+            default=self._log.log_end_offset,
         )
         with self._log.runtime.disk.open(segment.path) as file:
             for chunk in self._reader.read(file, 0, size, base, end_offset):

@@ -9,8 +9,9 @@ log start offset at or below it belongs to a tiered partition, unless
 - the metadata of the cluster states that the topic has no remote storage: then the
   first segments are lost, if the log start offset is below the first one, or
 - retention has deleted segments since the checkpoint was written, as it is every
-  minute: then the shutdown was not clean, and the leader epochs begin at the first
-  segment, as they were truncated when the segments were deleted.
+  minute: then the shutdown was not clean, and the leader epochs do not begin before
+  the first segment, as they were truncated when the segments were deleted. A tiered
+  partition always has those of its remote segments.
 
 If the metadata is not there, a partition that has lost its first segments looks like a
 tiered one.
@@ -76,8 +77,7 @@ def log_start_of(
     is_stale = (
         start < first_base
         and not clean
-        and first_epoch_start is not None
-        and first_epoch_start >= first_base
+        and (first_epoch_start is None or first_epoch_start >= first_base)
     )
     is_above = checkpointed is None or checkpointed > first_base
     if is_tiered is False or is_above or is_stale:

@@ -363,7 +363,7 @@ class Verification:
                 if entry.is_file(follow_symlinks=self.links):
                     self.sizes[prefix + entry.name] = entry.stat().st_size
                     names.append(entry.name)
-                elif is_loaded_name(entry.name) and entry.is_file():
+                elif is_loaded_name(entry.name) and Path(entry.path).is_file():
                     findings = Findings(prefix + entry.name)
                     findings.add(Cause.FOREIGN, LINKED_FILE)
                     self.problems += findings.problems

@@ -163,7 +163,9 @@ def directories() -> list[bytes]:
     first = len(build(2, "none", 0, 2))
     other_files = {
         f"{PARTITION}/{0:020d}.index": OffsetIndex.build([3], [first], 0).to_bytes(),
-        f"{PARTITION}/{0:020d}.timeindex": TimeIndex.build([T + 3], [3], 0).to_bytes(),
+        f"{PARTITION}/{0:020d}.timeindex": TimeIndex.build(
+            [T + 3, T + 5], [3, 5], 0
+        ).to_bytes(),
         f"{PARTITION}/{6:020d}.index": bytes(16),
         f"{PARTITION}/{6:020d}.timeindex": bytes(24),
         f"{PARTITION}/leader-epoch-checkpoint": b"0\n1\n5 0\n",

@@ -259,7 +259,7 @@ def test_a_tiered_partition_has_its_rule_whatever_is_known():
     assert log_start_of(None, 40, **known) == (40, False)
     assert log_start_of(5, 40, **known) == (40, False)
     assert log_start_of(5, 40, **{**known, "first_epoch_start": 5}) == (5, True)
-    assert log_start_of(5, 40, **{**known, "first_epoch_start": None}) == (5, True)
+    assert log_start_of(5, 40, **{**known, "first_epoch_start": None}) == (40, False)
     assert log_start_of(50, 40, **known) == (50, False)
     assert log_start_of(50, 40, **{**known, "is_tiered": True}) == (50, True)
     assert log_start_of(None, 40, **{**known, "is_tiered": True}) == (0, True)

@@ -11,6 +11,9 @@ from kafkalog.verification.path_verification import verify_locked
 from kafkalog.verification.verification_report import Cause
 from tests.repairs.damaged_logs import SOURCES, copy_log, damage_at_random, tree
 
+# Damage of checkpoints may make a log look like a tiered one.
+pytestmark = pytest.mark.filterwarnings("ignore::kafkalog.errors.TieredLogWarning")
+
 FEW, MANY = 200, 5000
 UNREPAIRABLE = {
     Cause.TIMESTAMP,
@@ -69,18 +72,21 @@ def check(seed, place):
     if report.applied:
         repair(root, undo=True)
     assert tree(root.parent) == before, case
-    return case, allowed, after
+    left_to_broker = {(each.path, each.position) for each in report.left_to_broker}
+    return case, allowed, after, left_to_broker
 
 
 def check_all(seeds, place):
     """Check each seed; nothing is left that a repair with data loss could mend."""
     for seed in seeds:
-        case, allowed, after = check(seed, place)
+        case, allowed, after, left_to_broker = check(seed, place)
         shutil.rmtree(place / str(seed))
         left = {
             each.cause
             for each in after.problems
-            if each.severity == "error" and not each.path.endswith(".swap")
+            if each.severity == "error"
+            and not each.path.endswith(".swap")
+            and (each.path, each.position) not in left_to_broker
         }
         assert not allowed or left <= UNREPAIRABLE, (case, left)
 
