@@ -37,7 +37,11 @@ from kafkalog.log.cluster_metadata import (
 )
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.checkpoint_file import LEADER_EPOCHS, read_if_exists
-from kafkalog.storage.file_names import CLEAN_SHUTDOWN, parse_partition_dir
+from kafkalog.storage.file_names import (
+    CLEAN_SHUTDOWN,
+    MAX_OFFSET,
+    parse_partition_dir,
+)
 from kafkalog.storage.location import Location
 
 PACKAGE: Final = __name__.partition(".")[0]
@@ -63,7 +67,7 @@ def log_start_of(
     `checkpointed` is the log start offset in the checkpoint, or None. `is_tiered` is
     whether the topic has remote storage, or None if that is not known. `clean` is
     whether the last shutdown was clean. `first_epoch_start` is the start of the first
-    leader epoch, or None.
+    leader epoch: the greatest offset if there is none, or None if that is not known.
 
     >>> known = {"is_tiered": None, "clean": True, "first_epoch_start": 0}
     >>> log_start_of(500, 2999, **known)
@@ -77,7 +81,8 @@ def log_start_of(
     is_stale = (
         start < first_base
         and not clean
-        and (first_epoch_start is None or first_epoch_start >= first_base)
+        and first_epoch_start is not None
+        and first_epoch_start >= first_base
     )
     is_above = checkpointed is None or checkpointed > first_base
     if is_tiered is False or is_above or is_stale:
@@ -180,10 +185,11 @@ def _level_of_user() -> int:
 
 
 def _first_epoch_start(directory: Location) -> int | None:
-    """Return the start of the first leader epoch; None if it is not known."""
+    """Return the start of the first leader epoch; None if there is no such file."""
     with suppress(CorruptCheckpointError):
         epochs = read_if_exists(directory / LEADER_EPOCHS, parse_epochs)
-        return epochs[0].start_offset if epochs else None
+        if epochs is not None:
+            return epochs[0].start_offset if epochs else MAX_OFFSET
     return None
 
 

@@ -132,7 +132,7 @@ class LogLoader:
             self.segments.first.base_offset,
             is_tiered=self.is_tiered,
             clean=self.clean,
-            first_epoch_start=first_epoch and first_epoch.start_offset,
+            first_epoch_start=first_epoch.start_offset if first_epoch else LAST_OFFSET,
         )
         self.epochs.truncate_from_start(self.log_start_offset)
         if not self.producers.is_empty:
