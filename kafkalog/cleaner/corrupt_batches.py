@@ -88,8 +88,7 @@ class CorruptBatches:
         """Add a batch whose CRC does not match, or raise its error."""
         if self.raises or (self.is_kept and not can_be_kept):
             raise self._refusal(error)
-        first, last = int(row["base_offset"]), int(row["last_offset"])
-        self._add(error, first if first >= 0 else None, last)
+        self._add_batch(error, row)
 
     def add_unreadable(self, error: LocatedError, row: np.void) -> None:
         """Add a batch whose records cannot be read, or raise its error.
@@ -98,8 +97,7 @@ class CorruptBatches:
         """
         if self.raises:
             raise error.as_rejection() from error
-        first, last = int(row["base_offset"]), int(row["last_offset"])
-        self._add(error, first if first >= 0 else None, last)
+        self._add_batch(error, row)
 
     def check_skipped(self, error: CorruptRecordError) -> None:
         """Raise the error of bytes that are no batch, unless they are dropped."""
@@ -117,6 +115,10 @@ class CorruptBatches:
             self._add(error, None, None)
         else:
             self._add(error, first_offset, end_offset - 1)
+
+    def _add_batch(self, error: LocatedError, row: np.void) -> None:
+        first = int(row["base_offset"])
+        self._add(error, first if first >= 0 else None, int(row["last_offset"]))
 
     def _add(self, error: LocatedError, first: int | None, last: int | None) -> None:
         path, position = error.path, error.position

@@ -255,7 +255,7 @@ def count_records(
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Return the number of records of each batch; decode those of magic 0 and 1.
 
-    A batch that has no room for its number of records is corrupt, and has none.
+    A batch whose bytes cannot hold its number of records is corrupt, and has none.
     """
     counts = rows["count"].astype(np.int64)
     decoded = np.flatnonzero(~has_count(rows))

@@ -100,7 +100,6 @@ def salvage(
     fragment : bool, optional
         Whether a file is a part of one log; otherwise it is an image. By default a file
         with the name of a ``.log`` is.
-
     undelete : bool
         Whether segments are written, too, that retention or a request to delete records
         has marked ``.deleted`` and not removed yet. The log begins with the first of

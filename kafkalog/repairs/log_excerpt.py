@@ -70,8 +70,8 @@ class LostBytes(NamedTuple):
     def records(self) -> int:
         """The number of records in the bytes; 0 if it is unknown.
 
-        Where entries cannot be told from other bytes, it is that of the offsets, which
-        is the most that there can be.
+        Where entries cannot be distinguished from other bytes, it is that of the
+        offsets, which is the most that there can be.
         """
         if self.is_covered:
             return 0
