@@ -59,8 +59,7 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-    from kafkalog.query.readable_offsets import warn_of_missing_offsets
-from kafkalog.query.records import Records, ViewColumn
+    from kafkalog.query.records import Records, ViewColumn
 
 Source: TypeAlias = "AnyPath | BytesLike | Sequence[Source]"
 Progress = Callable[[int, int], object]
