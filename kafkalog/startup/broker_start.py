@@ -335,13 +335,9 @@ class _BrokerStart:
             with rehearse(path, offsets, settings, self._broker) as rehearsal:
                 self._describe(loaded, rehearsal, settings.config)
                 self._find_owner(loaded, rehearsal)
-                is_current = loaded.start.state in (
-                    StartState.CLEAN,
-                    StartState.RECOVER,
-                )
-                if is_current:
+                if loaded.is_current:
                     expire_early(loaded, rehearsal, settings)
-                if is_current and self._is_compacted(settings):
+                if loaded.is_current and self._is_compacted(settings):
                     self._try_cleaning(loaded, rehearsal, offsets.cleaned_to)
         except LogStartError as error:
             self._fail(loaded, error)
@@ -497,9 +493,8 @@ class _BrokerStart:
         The broker ends the update of its partitions at the first such log.
         """
         for log in self._logs:
-            is_current = log.start.state in (StartState.CLEAN, StartState.RECOVER)
             is_served = log.start.unserved is None and log.name.topic != METADATA_TOPIC
-            if is_current and is_served:
+            if log.is_current and is_served:
                 log.unserve("the log of another partition has a wrong topic id")
 
     def _note_lost(

@@ -39,6 +39,11 @@ class LoadedLog:
         """Topic and partition."""
         return self.name.topic, self.name.partition
 
+    @property
+    def is_current(self) -> bool:
+        """Whether it is the current log of its partition, as far as is known."""
+        return self.start.state in (StartState.CLEAN, StartState.RECOVER)
+
     def unserve(self, reason: str) -> None:
         """Note that the partition is not served, and why."""
         self.note(f"not served: {reason}", unserved=reason)

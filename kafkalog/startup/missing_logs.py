@@ -35,9 +35,8 @@ def describe_lost(recorded: str, actual: str | None) -> str:
 
 def is_rejected(log: LoadedLog, topic_ids: Mapping[str, str]) -> bool:
     """Return whether a partition gets a leader, but its log has another topic's id."""
-    is_current = log.start.state in (StartState.CLEAN, StartState.RECOVER)
     expected = topic_ids.get(log.name.topic)
-    return is_current and expected is not None and expected != log.topic_id
+    return log.is_current and expected is not None and expected != log.topic_id
 
 
 def place_missing(loaded: LoadedLog) -> None:
