@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 
 from kafkalog.config import LogConfig
+from kafkalog.config.log_config import is_older_segment_size
 from kafkalog.decoding.batch_decoder import decode
 from kafkalog.decoding.read_policy import Bounds, ReadPolicy
 from kafkalog.decoding.workspace import Workspace
@@ -54,8 +55,6 @@ from kafkalog.storage.log_directory import (
     list_partitions,
 )
 
-OLD_LEAST_SEGMENT_BYTES: Final = 14
-LEAST_SEGMENT_BYTES: Final = 1 << 20
 READABLE: Final = ReadPolicy(needs="headers", check_crcs="never", on_corruption="skip")
 
 
@@ -142,12 +141,12 @@ def find_settings(
 def _of_older_brokers(changes: Mapping[str, object]) -> dict[str, object]:
     """Return changes with a ``segment.bytes`` that brokers before 4.0 allowed.
 
-    Its minimum is 1 MiB since then.
+    It is the internal setting then, which has no minimum.
     """
     result = dict(changes)
     with suppress(KeyError, TypeError, ValueError):
         size = int(str(result["segment.bytes"]).strip())
-        if OLD_LEAST_SEGMENT_BYTES <= size < LEAST_SEGMENT_BYTES:
+        if is_older_segment_size(size):
             del result["segment.bytes"]
             result["internal.segment.bytes"] = size
     return result

@@ -520,14 +520,15 @@ def read_older_broker(path: Path | None) -> BrokerConfig | None:
     that: how large a new segment gets removes no record.
     """
     from kafkalog.config import BrokerConfig
+    from kafkalog.config.log_config import LEAST_SEGMENT_BYTES, is_older_segment_size
     from kafkalog.storage.properties_file import read_properties
 
     if path is None:
         return None
     properties = dict(read_properties(path))
     size = properties.get("log.segment.bytes", "").strip()
-    if size.isascii() and size.isdigit() and 14 <= int(size) < 1 << 20:
-        properties["log.segment.bytes"] = str(1 << 20)
+    if size.isascii() and size.isdigit() and is_older_segment_size(int(size)):
+        properties["log.segment.bytes"] = str(LEAST_SEGMENT_BYTES)
     return BrokerConfig.from_properties(properties, ignore_unknown=True)
 
 

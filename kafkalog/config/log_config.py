@@ -49,6 +49,21 @@ ZSTD_LEVELS: Final = Range(-131072, 22)
 TIMESTAMP_TYPES: Final = OneOf(get_args(MessageTimestampType))
 
 
+LEAST_SEGMENT_BYTES: Final = 1 << 20
+OLD_LEAST_SEGMENT_BYTES: Final = 14
+
+
+def is_older_segment_size(size: int) -> bool:
+    """Return whether only brokers before 4.0 allowed a value of ``segment.bytes``.
+
+    Its minimum was 14 then, and is 1 MiB since.
+
+    >>> is_older_segment_size(14), is_older_segment_size(1 << 20)
+    (True, False)
+    """
+    return OLD_LEAST_SEGMENT_BYTES <= size < LEAST_SEGMENT_BYTES
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig(Settings):
     """The settings of one partition's log, which are those of its topic.
@@ -87,7 +102,7 @@ class LogConfig(Settings):
 
     owner: ClassVar[str] = "topic"
 
-    segment_bytes: int = setting(INT, 1 << 30, Range(1 << 20))
+    segment_bytes: int = setting(INT, 1 << 30, Range(LEAST_SEGMENT_BYTES))
     internal_segment_bytes: int | None = setting(INT, None, internal=True)
     segment_ms: int = setting(LONG, 7 * DAY_MS, Range(1))
     segment_jitter_ms: int = setting(LONG, 0, Range(0))
