@@ -36,8 +36,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from kafkalog.errors import CorruptRecordError
-from kafkalog.indexes.offset_index import OffsetIndex
-from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.log.leftover_names import replaced_offsets, sort_leftovers
 from kafkalog.segment.entry_search import read_valid_entry
 from kafkalog.segment.file_records import FileRecords
@@ -229,14 +227,7 @@ def _end_of_swap(segment: LogSegment) -> int | None:
     Its indexes have no offset after its last one.
     """
     end = segment.whole_end()
-    indexes = (
-        segment.read_index(OffsetIndex, "index"),
-        segment.read_index(TimeIndex, "timeindex"),
-    )
-    if end is None or any(
-        index is not None and len(index) and int(index.offsets[-1]) >= end
-        for index in indexes
-    ):
+    if end is None or any(last >= end for last in segment.last_indexed_offsets()):
         return None
     return end
 

@@ -275,6 +275,14 @@ class LogSegment:
             return kind.read_live(self.index_path(extension), self.base_offset)
         return None
 
+    def last_indexed_offsets(self) -> list[int]:
+        """Return the last offset of each of the two indexes that has an entry."""
+        indexes = (
+            self.read_index(OffsetIndex, "index"),
+            self.read_index(TimeIndex, "timeindex"),
+        )
+        return [int(index.offsets[-1]) for index in indexes if index]
+
     def index_path(self, extension: str) -> Location:
         """Return the path of an index, which has the suffix of the ``.log``."""
         stem, _, suffix = self.path.name.partition(".log")

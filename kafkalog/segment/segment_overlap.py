@@ -22,7 +22,6 @@ from kafkalog.decoding.read_policy import ReadPolicy
 from kafkalog.formats.batch_headers import scan_headers
 from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.indexes.offset_index import OffsetIndex
-from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.segment.entry_order import Limits
 from kafkalog.segment.file_records import (
     FIRST_STEP_BYTES,
@@ -79,9 +78,8 @@ def _end_past(
             if isinstance(step, Step):
                 past += int((step.rows["last_offset"] > most).sum())
                 end = max(end, int(step.rows["last_offset"][-1]) + 1)
-    if past > 1 or (past and _is_indexed(segment, most + 1, end)):
-        return end
-    return None
+    indexed = (most < last < end for last in segment.last_indexed_offsets())
+    return end if past > 1 or (past and any(indexed)) else None
 
 
 def _last_offset(file: str, base_offset: int, size: int) -> int | None:
@@ -139,15 +137,3 @@ def _last_entry(file: str, base_offset: int) -> tuple[int, int | None]:
     if not len(entries):
         return 0, None
     return int(entries.entries["position"][-1]), int(entries.offsets[-1])
-
-
-def _is_indexed(segment: LogSegment, first: int, end: int) -> bool:
-    """Return whether an index ends with an offset from `first` to before `end`."""
-    indexes = (
-        segment.read_index(OffsetIndex, "index"),
-        segment.read_index(TimeIndex, "timeindex"),
-    )
-    return any(
-        index is not None and len(index) and first <= int(index.offsets[-1]) < end
-        for index in indexes
-    )

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafkalog.formats.layout import NO_LEADER_EPOCH
-from kafkalog.log.log_segments import list_segments, segments_read
+from kafkalog.log.log_segments import list_first, segments_read
 from kafkalog.log.remote_offsets import find_missing_start
 from kafkalog.log.topic_settings import TopicSettings
 from kafkalog.segment.log_segment import LogSegment
@@ -386,7 +386,7 @@ class PartitionCheck:
 
     def _check_start(self) -> None:
         """Warn of offsets before the first segment, in remote storage or lost."""
-        segments = list_segments(self.directory)
+        segments = list_first(self.directory)
         start = self.surroundings.checkpointed_start
         missing = find_missing_start(self.directory, segments, start)
         if missing is not None and not self.surroundings.is_metadata:

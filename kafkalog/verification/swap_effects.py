@@ -13,7 +13,6 @@ Source: ``LogLoader.load``, ``LocalLog.replaceSegments``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -23,16 +22,12 @@ import numpy as np
 from kafkalog.cleaner.partition_facts import count_records
 from kafkalog.codecs.counted_nouns import counted
 from kafkalog.decoding.read_policy import SKIPPING
-from kafkalog.errors import CorruptIndexError
-from kafkalog.indexes.offset_index import OffsetIndex
-from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.log.leftover_names import offset_of, sort_leftovers
 from kafkalog.segment.file_records import FileRecords, Skipped
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.byte_source import FileSource
 from kafkalog.storage.file_names import (
     MAX_OFFSET,
-    FileKind,
     SegmentFile,
     file_name,
 )
@@ -136,7 +131,8 @@ def read_swap(
         damage, position = "the file ends in part of an entry", end
     if not damage and size == 0:
         damage = "the file is empty"
-    if not damage and not (compacts and following > _last_indexed(path, base_offset)):
+    last_indexed = max(segment.last_indexed_offsets(), default=-1)
+    if not damage and not (compacts and following > last_indexed):
         damage, position = f"the file ends at offset {following}", end
     if damage:
         content.lacks(following, until, position, damage)
@@ -152,21 +148,6 @@ def _ranges(
     ):
         yield OffsetRange(first if first >= 0 else following, last)
         following = last + 1
-
-
-def _last_indexed(path: Path, base_offset: int) -> int:
-    """Return the greatest offset in the indexes of a ``.log.swap``; -1 without any."""
-    last = -1
-    tables: dict[FileKind, type[OffsetIndex | TimeIndex]] = {
-        "index": OffsetIndex,
-        "timeindex": TimeIndex,
-    }
-    for kind, table in tables.items():
-        with suppress(FileNotFoundError, CorruptIndexError):
-            index = path.with_name(file_name(base_offset, kind, SWAP))
-            offsets = table.read_live(index, base_offset).offsets
-            last = max(last, *offsets[-1:].tolist(), -1)
-    return last
 
 
 def find_losses(
