@@ -26,12 +26,15 @@ import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from kafkalog.errors import CorruptCheckpointError, KafkaLogError, TieredLogWarning
 from kafkalog.formats.checkpoint import parse_epochs
 from kafkalog.log.cluster_metadata import (
     METADATA_PARTITION,
+    ClusterSettings,
     is_tiered_by,
     read_cluster_settings,
 )
@@ -45,6 +48,9 @@ from kafkalog.storage.file_names import (
 from kafkalog.storage.location import Location
 
 PACKAGE: Final = __name__.partition(".")[0]
+
+CLUSTERS_KEPT: Final = 8
+"""Metadata logs whose content is kept, as all partitions of a directory ask for it."""
 
 
 class LogStart(NamedTuple):
@@ -202,5 +208,22 @@ def _is_tiered(directory: Location) -> bool | None:
     metadata = directory.absolute().parent / METADATA_PARTITION
     with suppress(KafkaLogError, OSError):
         if name is not None and metadata.is_dir():
-            return is_tiered_by(read_cluster_settings(metadata), name.topic)
+            return is_tiered_by(_read_cluster(metadata), name.topic)
     return None
+
+
+def _read_cluster(metadata: Location) -> ClusterSettings:
+    """Return the settings of a cluster; a local log that has not changed is kept."""
+    if not isinstance(metadata, Path):
+        return read_cluster_settings(metadata)
+    status = {path.name: path.lstat() for path in metadata.iterdir()}
+    files = [(file, one.st_size, one.st_mtime_ns) for file, one in status.items()]
+    return _read_unchanged(metadata, tuple(sorted(files)))
+
+
+@lru_cache(CLUSTERS_KEPT)
+def _read_unchanged(
+    metadata: Path, _files: tuple[tuple[str, int, int], ...]
+) -> ClusterSettings:
+    """Return the settings of a cluster whose files have these sizes and times."""
+    return read_cluster_settings(metadata)

@@ -35,12 +35,22 @@ class SegmentSettings(NamedTuple):
     roll_jitter_ms: int = 0
 
 
+def oversize(size: int) -> str | None:
+    """Return why a broker does not open a ``.log`` of a size; None if it does.
+
+    Source: ``FileRecords.java``.
+    """
+    if size <= MAX_FILE_BYTES:
+        return None
+    return f"{size} bytes, expected at most {MAX_FILE_BYTES}"
+
+
 def checked_size(path: Path) -> int:
-    """Return the size of a ``.log``; raise `OversizedSegmentError` above 2**31 - 1."""
+    """Return the size of a ``.log``, or raise `OversizedSegmentError`."""
     size = path.stat().st_size
-    if size > MAX_FILE_BYTES:
-        reason = f"segment of {size} bytes, expected at most {MAX_FILE_BYTES}"
-        raise OversizedSegmentError(reason, position=MAX_FILE_BYTES).located(path)
+    if (reason := oversize(size)) is not None:
+        error = OversizedSegmentError(f"segment of {reason}", position=MAX_FILE_BYTES)
+        raise error.located(path)
     return size
 
 

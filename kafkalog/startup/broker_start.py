@@ -575,12 +575,11 @@ class _BrokerStart:
         for loaded in self._logs:
             if rate is not None:
                 loaded.note(seconds=loaded.start.bytes_to_read / rate)
-            for path in loaded.removed:
-                kind = _kind_of(path, loaded.start.directory)
+            directory = Path(loaded.start.directory)
+            for path, kind in _kinds_of(loaded.removed, directory):
                 loaded.found.add_freeable(path, kind)
             if loaded.name.state == "stray":
-                path = Path(loaded.start.directory)
-                loaded.found.add_freeable(path, FreeableKind.STRAY)
+                loaded.found.add_freeable(directory, FreeableKind.STRAY)
         directories = tuple(map(self._directory, self._directories))
         return StartReport(
             directories=directories,
@@ -659,13 +658,26 @@ def _unread(name: PartitionDir, path: Path) -> PartitionStart:
     )
 
 
-def _kind_of(path: Path, directory: str) -> FreeableKind:
-    """Return why a file or directory of a partition can be freed."""
+def _kinds_of(
+    paths: Sequence[Path], directory: Path
+) -> Iterator[tuple[Path, FreeableKind]]:
+    """Yield what a start removes of a partition, and why each can be freed."""
+    has_logs = any(path.name.endswith(".log.deleted") for path in paths)
+    first_base = _first_base(directory) if has_logs else 0
+    for path in paths:
+        yield path, _kind_of(path, first_base)
+
+
+def _kind_of(path: Path, first_base: int) -> FreeableKind:
+    """Return why a file or directory of a partition can be freed.
+
+    `first_base` is the base offset of the partition's first segment.
+    """
     if path.name.endswith("-delete"):
         return FreeableKind.DELETED_PARTITION
     if path.name.endswith(".deleted"):
         is_log = path.name.endswith(".log.deleted")
-        if is_log and _base_of(path) < _first_base(Path(directory)):
+        if is_log and _base_of(path) < first_base:
             return FreeableKind.DELETED_SEGMENT
         return FreeableKind.DELETED_FILE
     return FreeableKind.UNFINISHED

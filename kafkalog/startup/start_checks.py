@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Final
 
 from kafkalog.log.cluster_metadata import METADATA_PARTITION
+from kafkalog.segment.segment_files import oversize
 from kafkalog.storage.file_names import parse_file_name
 from kafkalog.verification.path_verification import BOOTSTRAP, verify, verify_locked
-from kafkalog.verification.segment_checks import oversize
 from kafkalog.verification.verification_report import Recovery
 
 WRITTEN: Final = ("log", "index", "timeindex", "txnindex")

@@ -18,6 +18,7 @@ from kafkalog.indexes.time_index import TimeIndex, last_slot_timestamp
 from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.segment.entry_order import Limits
 from kafkalog.segment.log_segment import LogSegment
+from kafkalog.segment.segment_files import oversize
 from kafkalog.storage.byte_source import FileSource
 from kafkalog.storage.file_names import FileKind, SegmentFile, parse_file_name
 from kafkalog.verification.index_checks import (
@@ -81,16 +82,6 @@ def findings_for(prefix: str, name: str) -> Findings:
     is_deleted_index = name.endswith(tuple(f".{kind}.deleted" for kind in INDEXES))
     lenient = parts[-1] in HALF_WRITTEN or is_deleted_index
     return Findings(prefix + name, lenient=lenient)
-
-
-def oversize(size: int) -> str | None:
-    """Return why a broker does not open a ``.log`` of a size; None if it does.
-
-    Source: ``FileRecords.java``.
-    """
-    if size <= MAX_FILE_BYTES:
-        return None
-    return f"{size} bytes, expected at most {MAX_FILE_BYTES}"
 
 
 def lone_log(path: Path, prefix: str = "") -> SegmentTask:

@@ -13,6 +13,7 @@ from kafkalog.cli.main import group
 from kafkalog.codecs.checksum import crc32c
 from kafkalog.errors import NotALogDirectoryError
 from kafkalog.formats.checkpoint import format_offsets
+from kafkalog.segment import segment_files
 from kafkalog.testing import ManualClock, ManualScheduler, open_log
 from kafkalog.verification import partition_checks, segment_checks
 from kafkalog.verification.path_verification import verify
@@ -317,7 +318,8 @@ def test_a_wrong_size_within_the_file_is_an_error(tmp_path):
 
 def test_a_segment_above_the_maximum_size_is_an_error(partition, monkeypatch):
     size = (partition / FIRST).stat().st_size
-    monkeypatch.setattr(segment_checks, "MAX_FILE_BYTES", size - 1)
+    for module in (segment_checks, segment_files):
+        monkeypatch.setattr(module, "MAX_FILE_BYTES", size - 1)
     assert found(partition) == [("segment_size", "error", FIRST, size - 1, None)]
 
 
