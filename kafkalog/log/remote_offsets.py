@@ -140,16 +140,16 @@ def find_missing_start(
     begins_before = first_epoch_start is not None and first_epoch_start < first_base
     if checkpointed is None and not begins_before:
         return None
-    is_tiered = _is_tiered(directory)
+    has_tier = is_tiered(directory)
     start = log_start_of(
         checkpointed,
         first_base,
-        is_tiered=is_tiered,
+        is_tiered=has_tier,
         clean=(directory.absolute().parent / CLEAN_SHUTDOWN).exists(),
         first_epoch_start=first_epoch_start,
     )
     if start.offset < first_base:
-        return MissingStart(start.offset, first_base - 1, is_tiered)
+        return MissingStart(start.offset, first_base - 1, has_tier)
     if not begins_before:
         return None
     # No remote storage: the leader epochs state where the log began.
@@ -199,7 +199,7 @@ def _first_epoch_start(directory: Location) -> int | None:
     return None
 
 
-def _is_tiered(directory: Location) -> bool | None:
+def is_tiered(directory: Location) -> bool | None:
     """Return whether a topic has remote storage; None if it is not known.
 
     A metadata log that cannot be read states nothing.

@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafkalog.decoding.read_policy import FIRST, ReadPolicy
-from kafkalog.log.cluster_metadata import METADATA_PARTITION
 from kafkalog.log.log import find_end, find_stable
 from kafkalog.log.log_segments import list_first
-from kafkalog.log.remote_offsets import find_missing_start, warn_of_missing_start
+from kafkalog.log.remote_offsets import (
+    find_missing_start,
+    is_tiered,
+    warn_of_missing_start,
+)
 from kafkalog.query.sources import PartitionSource
 from kafkalog.storage.location import Location
 
@@ -26,25 +29,31 @@ def earliest_offset(directory: Location, source: PartitionSource) -> int:
     return max(first, source.log_start_offset)
 
 
-def warn_of_missing_offsets(source: PartitionSource, start: int) -> None:
-    """Warn if a reading from `start` lacks offsets that are in remote storage.
+def warn_of_missing_offsets(readings: Iterable[tuple[PartitionSource, int]]) -> None:
+    """Warn where a reading of a partition lacks offsets that are in remote storage.
 
-    Without a checkpointed log start offset only the metadata of a cluster can state
-    that, if it is in the same log directory.
+    Each reading is of a partition from an offset on. Without a checkpointed log start
+    offset only the metadata of a cluster can state that, if it is in the same log
+    directory. It is asked once for each topic.
     """
-    directory = source.directory
-    if directory is None:
-        return
-    line = source.log_start_offset
-    checkpointed = None if line == FIRST else line
-    if checkpointed is None:
-        metadata = directory.absolute().parent / METADATA_PARTITION
-        if not isinstance(metadata, Path) or not metadata.is_dir():
-            return
-    with suppress(FileNotFoundError):  # deleted since
-        missing = find_missing_start(directory, list_first(directory), checkpointed)
-        if missing is not None and start <= missing.last_offset:
-            warn_of_missing_start(directory, missing)
+    tiered: dict[tuple[Path, str], bool | None] = {}
+    for source, start in readings:
+        directory, line = source.directory, source.log_start_offset
+        if directory is None:
+            continue
+        checkpointed = None if line == FIRST else line
+        if checkpointed is None:
+            if not isinstance(directory, Path):
+                continue
+            topic = directory.parent, source.topic
+            if topic not in tiered:
+                tiered[topic] = is_tiered(directory)
+            if not tiered[topic]:
+                continue
+        with suppress(FileNotFoundError):  # deleted since
+            missing = find_missing_start(directory, list_first(directory), checkpointed)
+            if missing is not None and start <= missing.last_offset:
+                warn_of_missing_start(directory, missing)
 
 
 def latest_offset(

@@ -220,8 +220,7 @@ def scan(
     bounded = tuple(
         (place, bounds_of(place, start_offset, end_offset, times)) for place in sources
     )
-    for place, bounds in bounded:
-        warn_of_missing_offsets(place, bounds.start_offset)
+    warn_of_missing_offsets((place, bounds.start_offset) for place, bounds in bounded)
     return Scan(
         sources=bounded,
         columns=choose_columns(columns),

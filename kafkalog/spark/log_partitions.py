@@ -74,7 +74,7 @@ class LogPartitions:
 
     def _earliest(self, topic_partition: TopicPartition) -> int:
         part = self._parts[topic_partition]
-        warn_of_missing_offsets(part, part.log_start_offset)
+        warn_of_missing_offsets([(part, part.log_start_offset)])
         return earliest_offset(self.directory(topic_partition), part)
 
     def _latest(self, topic_partition: TopicPartition) -> int:
