@@ -45,7 +45,7 @@ UPWARD = {
 }
 WRITERS = {"config", "validation", "encoding", "manager", "cleaner", "verification"}
 READERS_OF_LOGS = {
-    "leftover_names", "log", "log_segments", "markers", "producers", "transactions",
+    "log", "log_segments", "markers", "producers", "transactions",
     "offset_metadata", "cluster_metadata", "metadata_snapshot", "remote_offsets",
 }  # fmt: skip
 READINGS = {

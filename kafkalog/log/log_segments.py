@@ -36,12 +36,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from kafkalog.errors import CorruptRecordError
-from kafkalog.log.leftover_names import replaced_offsets, sort_leftovers
 from kafkalog.segment.entry_search import read_valid_entry
 from kafkalog.segment.file_records import FileRecords
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.segment.segment_overlap import end_past_next
 from kafkalog.storage.file_names import MAX_OFFSET, file_name, parse_file_names
+from kafkalog.storage.leftover_names import replaced_offsets, sort_leftovers
 from kafkalog.storage.location import (
     AnyPath,
     Entry,

@@ -22,7 +22,6 @@ from kafkalog.cleaner.log_cleaner import LogCleaner
 from kafkalog.config import BrokerConfig
 from kafkalog.errors import KafkaLogError, LogCleaningAbortedError
 from kafkalog.log.clock import Clock, IdleScheduler
-from kafkalog.log.leftover_names import offset_of
 from kafkalog.log.recovery.log_loading import load_log
 from kafkalog.log.recovery.recovery_report import RecoveredSegment, RecoveryReport
 from kafkalog.log.runtime import DISK_FAILURES
@@ -36,6 +35,7 @@ from kafkalog.storage.file_names import (
     file_name,
     parse_file_name,
 )
+from kafkalog.storage.leftover_names import offset_of
 from kafkalog.verification.recovery_effects import contents_from, framed_end
 from kafkalog.verification.swap_effects import SwapLoss, find_losses, read_swaps
 

@@ -25,7 +25,6 @@ from kafkalog.errors import KafkaLogError, StrayFileError
 from kafkalog.formats.partition_files import PartitionMetadata
 from kafkalog.formats.properties import MetaProperties
 from kafkalog.log.cluster_metadata import ClusterSettings, read_cluster_settings
-from kafkalog.log.leftover_names import offset_of
 from kafkalog.manager.cluster_image import ClusterImage
 from kafkalog.manager.found_logs import REMOTE_INDEXES
 from kafkalog.storage.byte_source import read_regular
@@ -34,6 +33,7 @@ from kafkalog.storage.file_names import (
     PartitionDir,
     parse_file_name,
 )
+from kafkalog.storage.leftover_names import offset_of
 from kafkalog.storage.log_directory import LINKED, linked_partitions
 from kafkalog.verification.verification_report import Cause, Findings, Recovery
 

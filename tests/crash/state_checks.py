@@ -15,11 +15,11 @@ import numpy as np
 from kafkalog.config import LogConfig
 from kafkalog.formats.batch_headers import BatchHeaders, scan_headers
 from kafkalog.formats.layout import CONTROL_FLAG, TRANSACTIONAL_FLAG
-from kafkalog.log.leftover_names import offset_of
 from kafkalog.log.markers import read_markers
 from kafkalog.storage.checkpoint_file import LEADER_EPOCHS
 from kafkalog.storage.durable_file import DISK
 from kafkalog.storage.file_names import CLEAN_SHUTDOWN
+from kafkalog.storage.leftover_names import offset_of
 from kafkalog.testing import ManualClock, ManualScheduler
 from tests.crash.recorded_log import CONFIG, NOW_MS, Batch, Mark, open_log, read_batches
 from tests.crash.recording import Tree, read_tree, write_tree

@@ -16,7 +16,6 @@ from typing import Final
 
 from kafkalog.errors import CorruptSnapshotError
 from kafkalog.formats.producer_snapshot import format_snapshot, parse_snapshot
-from kafkalog.log.leftover_names import offset_of
 from kafkalog.log.producers.producer_entry import (
     NONE,
     ProducerStateEntry,
@@ -26,6 +25,7 @@ from kafkalog.log.recovery.leftover_files import file_names
 from kafkalog.storage.byte_source import read_regular
 from kafkalog.storage.durable_file import Disk
 from kafkalog.storage.file_names import file_name
+from kafkalog.storage.leftover_names import offset_of
 
 SNAPSHOT: Final = ".snapshot"
 DELETED: Final = ".deleted"

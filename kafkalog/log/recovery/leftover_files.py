@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Final
 
 from kafkalog.errors import StrayFileError
-from kafkalog.log.leftover_names import (
+from kafkalog.log.recovery.recovery_report import RecoveryReport
+from kafkalog.storage.durable_file import Disk
+from kafkalog.storage.leftover_names import (
     CLEANED,
     DELETED,
     SWAP,
@@ -26,8 +28,6 @@ from kafkalog.log.leftover_names import (
     replaced_offsets,
     sort_leftovers,
 )
-from kafkalog.log.recovery.recovery_report import RecoveryReport
-from kafkalog.storage.durable_file import Disk
 from kafkalog.storage.location import is_file
 
 TEMPORARY: Final = (DELETED, CLEANED, SWAP)

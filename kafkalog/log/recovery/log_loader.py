@@ -29,7 +29,6 @@ from kafkalog.errors import (
 )
 from kafkalog.log.deletion import delete_snapshots, remove_segments
 from kafkalog.log.leader_epochs import LeaderEpochs
-from kafkalog.log.leftover_names import OFFSET_DIGITS, SWAP, is_offset, offset_of
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.producers.producer_loading import rebuild_producers
 from kafkalog.log.producers.producer_manager import ProducerStateManager
@@ -52,6 +51,7 @@ from kafkalog.log.segment_map import SegmentMap
 from kafkalog.segment.file_batches import windows
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.storage.file_names import file_name
+from kafkalog.storage.leftover_names import OFFSET_DIGITS, SWAP, is_offset, offset_of
 
 INDEXES: Final = (".index", ".timeindex", ".txnindex")
 FILES: Final = (".log", *INDEXES)

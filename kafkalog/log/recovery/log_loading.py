@@ -17,7 +17,6 @@ from pathlib import Path
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.log.clock import Clock, Scheduler, SystemClock, Task
 from kafkalog.log.leader_epochs import LeaderEpochs, read_epochs
-from kafkalog.log.leftover_names import SWAP
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.producers.producer_manager import ProducerStateManager
 from kafkalog.log.producers.snapshot_files import SnapshotFiles
@@ -31,6 +30,7 @@ from kafkalog.log.writable_log import WritableLog
 from kafkalog.segment.segment_files import checked_size
 from kafkalog.storage.checkpoint_file import LEADER_EPOCHS
 from kafkalog.storage.durable_file import DISK, Disk
+from kafkalog.storage.leftover_names import SWAP
 
 
 def check_log(directory: Path, topic_id: str | None = None) -> str | None:

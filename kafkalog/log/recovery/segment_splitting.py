@@ -24,13 +24,13 @@ import numpy as np
 from kafkalog.config import LogConfig
 from kafkalog.errors import LogArgumentError, LogStateError
 from kafkalog.log.deletion import delete_files
-from kafkalog.log.leftover_names import CLEANED, SWAP
 from kafkalog.log.rolling import open_segment
 from kafkalog.log.runtime import Runtime
 from kafkalog.log.segment_map import SegmentMap
 from kafkalog.segment.file_batches import first_offset, windows
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.segment.open_files import OpenFiles
+from kafkalog.storage.leftover_names import CLEANED, SWAP
 
 CHUNK_BYTES = 1 << 20
 
