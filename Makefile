@@ -59,7 +59,7 @@ NEEDS_JAVA = without=$$(tests/spark/java.sh) || { echo "left out: $@, as there i
 NEEDS_BROKER = $(NEEDS_JAVA); command -v mvn >/dev/null || { echo "left out: $@, as there is no Maven found"; exit 0; }
 NEEDS_ATHERIS = $(BIN)/python -c 'import atheris' 2>/dev/null || { echo "left out: $@, as there is no atheris for this Python"; exit 0; }
 MODULES := $(shell find kafkalog pyspark_kafkalog -name '*.py' -o -name '*.pyi' -o -name '*.json')
-PARSERS := $(wildcard tests/speedups tests/codecs tests/formats tests/messages tests/decoding tests/encoding tests/validation tests/segment tests/indexes)
+PARSERS := $(wildcard tests/speedups tests/codecs tests/text tests/formats tests/messages tests/decoding tests/encoding tests/validation tests/segment tests/indexes)
 CLEANER := tests/cleaner/test_offset_map.py tests/cleaner/test_retention_decision.py
 READERS := tests/dump tests/query/test_corruption.py tests/query/test_scan_golden.py tests/test_values.py
 # Fewer examples of property tests that the suite has run with all of them.

@@ -30,6 +30,15 @@ from kafkalog.errors import (
 
 if TYPE_CHECKING:
     from kafkalog import values as values
+    from kafkalog.analysis.group_lag import groups, lag
+    from kafkalog.analysis.internal_tables import (
+        consumer_groups,
+        internal,
+        topics,
+        transactions,
+    )
+    from kafkalog.analysis.log_stats import stats
+    from kafkalog.analysis.transaction_report import txns
     from kafkalog.cleaner.offline_compaction import compact
     from kafkalog.cleaner.planned_removals import whatif
     from kafkalog.cleaner.segment_keeping import why
@@ -43,17 +52,8 @@ if TYPE_CHECKING:
     from kafkalog.errors import *  # noqa: F403
     from kafkalog.export.batch_table import batches
     from kafkalog.export.duckdb_source import duckdb_source
-    from kafkalog.export.group_lag import groups, lag
-    from kafkalog.export.internal_tables import (
-        consumer_groups,
-        internal,
-        topics,
-        transactions,
-    )
     from kafkalog.export.log_dataset import dataset
-    from kafkalog.export.log_stats import stats
     from kafkalog.export.ray_source import ray_datasource
-    from kafkalog.export.transaction_report import txns
     from kafkalog.indexes.offset_index import OffsetIndex
     from kafkalog.indexes.time_index import TimeIndex
     from kafkalog.indexes.txn_index import TransactionIndex
@@ -169,15 +169,15 @@ _MODULES: Final = {
     "batches": "export.batch_table",
     "compact": "cleaner.offline_compaction",
     "dataset": "export.log_dataset",
-    "consumer_groups": "export.internal_tables",
+    "consumer_groups": "analysis.internal_tables",
     "decode_internal": "messages.internal_records",
     "diff": "query.log_diff",
     "duckdb_source": "export.duckdb_source",
     "encode_batches": "encoding.batch_builder",
-    "groups": "export.group_lag",
+    "groups": "analysis.group_lag",
     "heal": "copies.replica_healing",
-    "internal": "export.internal_tables",
-    "lag": "export.group_lag",
+    "internal": "analysis.internal_tables",
+    "lag": "analysis.group_lag",
     "open": "log.opening",
     "preflight": "startup.broker_start",
     "prove": "copies.log_restore",
@@ -193,10 +193,10 @@ _MODULES: Final = {
     "scan_time_indexes": "query.index_scan",
     "scan_transaction_indexes": "query.index_scan",
     "splits": "query.splits",
-    "stats": "export.log_stats",
-    "topics": "export.internal_tables",
-    "transactions": "export.internal_tables",
-    "txns": "export.transaction_report",
+    "stats": "analysis.log_stats",
+    "topics": "analysis.internal_tables",
+    "transactions": "analysis.internal_tables",
+    "txns": "analysis.transaction_report",
     "verify": "verification",
     "whatif": "cleaner.planned_removals",
     "why": "cleaner.segment_keeping",

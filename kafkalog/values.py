@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog import _speedups
-from kafkalog.export.optional_packages import require
+from kafkalog.optional_packages import require
 from kafkalog.query.records import BytesColumn, ViewColumn
 
 if TYPE_CHECKING:

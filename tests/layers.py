@@ -25,12 +25,14 @@ LAYERS: Final = [
     Layer("commands", ("__main__",), "`python -m kafkalog`"),
     Layer(
         "surfaces",
-        ("cli", "export", "spark", "testing", "values"),
-        "commands, other libraries' tables, Spark, test doubles, what values hold; "
-        "the names of `kafkalog` itself",
+        ("cli", "spark", "testing", "values"),
+        "commands, Spark, test doubles, what values hold; the names of `kafkalog` "
+        "itself",
     ),
+    Layer("analysis", ("analysis",), "statistics, groups, lag, transactions"),
+    Layer("copies", ("copies",), "log directories made from others, and from tables"),
+    Layer("tables", ("export",), "other libraries' tables, files, Delta"),
     Layer("dump", ("dump",), "kafka-dump-log's text"),
-    Layer("copies", ("copies",), "log directories made from others"),
     Layer("query", ("query",), "reads over many logs: scan, find, tail"),
     Layer("commits", ("sink",), "writes that are exactly once"),
     Layer(
@@ -52,7 +54,12 @@ LAYERS: Final = [
         ("formats", "messages"),
         "structures on disk; messages of internal topics",
     ),
-    Layer("base", ("codecs", "config"), "compression, checksums, varints; settings"),
+    Layer(
+        "base",
+        ("codecs", "config", "text", "optional_packages"),
+        "compression, checksums, varints; settings; numbers and ids as text; packages "
+        "imported on use",
+    ),
     Layer("errors", ("errors",), "imported by all but the kernels, imports nothing"),
     Layer("kernels", ("_speedups",), "typed loops over arrays that the caller owns"),
 ]

@@ -32,10 +32,6 @@ KERNELS = [
 # request, and import the surface that does it then.
 UPWARD = {
     ("cleaner/removal_report.py", "export"),
-    ("copies/erasure_proof.py", "export"),
-    ("copies/heal_report.py", "export"),
-    ("copies/restore_report.py", "export"),
-    ("copies/salvage_report.py", "export"),
     ("query/records.py", "export"),
     ("query/diff_report.py", "export"),
     ("query/scan.py", "export"),

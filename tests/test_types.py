@@ -51,7 +51,7 @@ mypy_path = {root}/stubs:{checkout}
 follow_imports = silent
 [mypy-pyspark.*,ray.*]
 follow_imports = skip
-[mypy-kafkalog.export.internal_tables]
+[mypy-kafkalog.analysis.internal_tables]
 follow_imports = normal
 """
 REVEALED = re.compile(r"^checked\.py:(\d+): note: Revealed type is \"(.*)\"$", re.M)

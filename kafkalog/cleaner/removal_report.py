@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from kafkalog.codecs.counted_nouns import counted
-from kafkalog.codecs.html_text import html_rows
 from kafkalog.formats.timestamps import as_text
+from kafkalog.text.counted_nouns import counted
+from kafkalog.text.html_text import html_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Protocol
 
-from kafkalog.codecs.decimal_text import int_from_text
+from kafkalog.text.decimal_text import int_from_text
 
 _BLANKS: Final = "".join(map(chr, range(33)))  # what String.trim removes
 _COMMA: Final = re.compile(r"[ \t\n\v\f\r]*,[ \t\n\v\f\r]*")

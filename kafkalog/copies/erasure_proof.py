@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.codecs.counted_nouns import counted
 from kafkalog.copies.record_selection import RecordSelection
 from kafkalog.copies.repair_originals import kept_originals
 from kafkalog.copies.selected_batches import contiguous_runs
@@ -37,6 +36,7 @@ from kafkalog.segment.file_records import FileRecords, Step
 from kafkalog.storage.file_names import MAX_OFFSET, parse_partition_dir
 from kafkalog.storage.location import OpenedSource, is_directory, is_file, open_source
 from kafkalog.storage.log_directory import is_partition, list_partitions
+from kafkalog.text.counted_nouns import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa

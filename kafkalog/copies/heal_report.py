@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalog.codecs.counted_nouns import counted
-from kafkalog.codecs.html_text import html_rows
 from kafkalog.copies.offset_coverage import OffsetRange
+from kafkalog.text.counted_nouns import counted
+from kafkalog.text.html_text import html_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalog.codecs.html_text import html_rows
 from kafkalog.copies.erasure_proof import ProofReport
 from kafkalog.query.partition_reader import ScanProblem
+from kafkalog.text.html_text import html_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa

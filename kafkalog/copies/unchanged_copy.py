@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from kafkalog.codecs.counted_nouns import counted
 from kafkalog.copies.record_selection import RecordFilters, RecordSelection
 from kafkalog.copies.restore_report import RestoredPartition
 from kafkalog.copies.selected_batches import SelectedBatches
 from kafkalog.log.log import find_end
 from kafkalog.query.readable_offsets import earliest_offset
+from kafkalog.text.counted_nouns import counted
 
 TOPICS: Final = {
     "include": "it matches every topic",

@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 
 from kafkalog._speedups import Status
-from kafkalog.codecs.bytes_text import repair_utf8
 from kafkalog.decoding.batch_decoder import RecordViews, decode, find_headers
 from kafkalog.decoding.read_policy import Bounds
 from kafkalog.decoding.workspace import Workspace
@@ -42,6 +41,7 @@ from kafkalog.formats.layout import (
     TRANSACTIONAL_FLAG,
     TimestampType,
 )
+from kafkalog.text.bytes_text import repair_utf8
 
 
 class Record(NamedTuple):

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 from unicodedata import decimal
 
-from kafkalog.codecs.decimal_text import int_from_text
 from kafkalog.codecs.java_exceptions import NUMBER_FORMAT, OUT_OF_BOUNDS, ToolEnded
+from kafkalog.text.decimal_text import int_from_text
 
 LONG_BITS: Final = 64
 INT_BITS: Final = 32

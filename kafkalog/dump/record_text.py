@@ -14,7 +14,6 @@ import struct
 from collections.abc import Callable
 from typing import Final
 
-from kafkalog.codecs.bytes_text import repair_utf8
 from kafkalog.codecs.java_exceptions import (
     ILLEGAL_ARGUMENT,
     INVALID_RECORD,
@@ -23,7 +22,6 @@ from kafkalog.codecs.java_exceptions import (
     UNDERFLOW,
     ToolEnded,
 )
-from kafkalog.codecs.uuid_text import ZERO_UUID
 from kafkalog.dump.dump_options import STRING_DECODER, DumpOptions
 from kafkalog.errors import CorruptMessageError, InvalidRecordError
 from kafkalog.formats.control_keys import ControlRecordType
@@ -32,6 +30,8 @@ from kafkalog.messages.message import Schema
 from kafkalog.messages.message_json import message_to_json
 from kafkalog.messages.schema import Message
 from kafkalog.messages.schemas import control_schemas as schemas
+from kafkalog.text.bytes_text import repair_utf8
+from kafkalog.text.uuid_text import ZERO_UUID
 
 Show = Callable[[bytes], str]
 Read = Callable[[], bytes | None]

@@ -16,7 +16,6 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 
-from kafkalog.codecs.close_matches import with_close_matches
 from kafkalog.encoding.arrow_input import (
     bytes_from_arrow,
     columns_from_arrow,
@@ -32,6 +31,7 @@ from kafkalog.encoding.record_columns import (
 )
 from kafkalog.errors import UnfitRecordsError
 from kafkalog.formats.layout import NO_TIMESTAMP
+from kafkalog.text.close_matches import with_close_matches
 
 WRITTEN_COLUMNS: Final = ("key", "value", "timestamp", "headers")
 """Columns that are written."""

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.codecs.bytes_text import repair_utf8
 from kafkalog.errors import InvalidTextError
 from kafkalog.export.batch_streams import stream_of
-from kafkalog.export.optional_packages import require
 from kafkalog.formats.timestamps import MAX_MS_IN_US
+from kafkalog.optional_packages import require
 from kafkalog.query.records import BytesColumn, HeadersColumn, Records, ViewColumn
+from kafkalog.text.bytes_text import repair_utf8
 
 if TYPE_CHECKING:
     import pyarrow as pa

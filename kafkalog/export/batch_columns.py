@@ -73,7 +73,7 @@ if TYPE_CHECKING:
 
     from kafkalog.query.scan import Scan
 else:
-    from kafkalog.export.optional_packages import require
+    from kafkalog.optional_packages import require
 
     pa = require("pyarrow", "arrow")
 

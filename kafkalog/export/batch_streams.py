@@ -16,7 +16,7 @@ from inspect import GEN_RUNNING, getgeneratorstate
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakSet
 
-from kafkalog.export.optional_packages import require
+from kafkalog.optional_packages import require
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,9 +9,9 @@ import numpy as np
 
 from kafkalog.export.arrow import TYPES
 from kafkalog.export.batch_streams import stream_of
-from kafkalog.export.optional_packages import require
 from kafkalog.formats.batch_headers import BatchHeaders, begin_times
 from kafkalog.formats.layout import CODECS, NO_TIMESTAMP
+from kafkalog.optional_packages import require
 from kafkalog.query.header_columns import batch_values
 from kafkalog.query.header_counts import Int64s, count_batches, counting_reader
 from kafkalog.query.log_contents import UNKNOWN_CODEC

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalog.export.optional_packages import require
+from kafkalog.optional_packages import require
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -42,8 +42,8 @@ from kafkalog.export.delta_files import (
     sync_commits,
     sync_creation,
 )
-from kafkalog.export.optional_packages import require
 from kafkalog.formats.timestamps import FIRST_DAY, LAST_DAY, MAX_MS_IN_US
+from kafkalog.optional_packages import require
 from kafkalog.query.readable_offsets import earliest_offset, end_of_reading
 from kafkalog.storage.durable_file import DISK, Disk
 
@@ -203,7 +203,7 @@ def append_new(
         The bytes of rows, as Arrow, from which a commit is made.
     reversible : bool
         Whether the table gets all batches of the partitions, with the columns that
-        `kafkalog.export.log_import.import_logs` needs, whatever the scan's columns.
+        `kafkalog.copies.log_import.import_logs` needs, whatever the scan's columns.
     keep_batches : bool
         Whether a reversible table also has the bytes of each batch.
     disk : Disk

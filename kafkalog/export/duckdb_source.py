@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from kafkalog.errors import MissingDependencyError
 from kafkalog.export.log_dataset import dataset
-from kafkalog.export.optional_packages import require
+from kafkalog.optional_packages import require
 from kafkalog.query.scan import ScanArguments, Source
 from kafkalog.query.splits import estimate_records
 

@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kafkalog.errors import ConfigError, LocatedError
 from kafkalog.export import text_lines
-from kafkalog.export.optional_packages import require
 from kafkalog.export.output_files import OutputFile, OutputFiles
+from kafkalog.optional_packages import require
 from kafkalog.query.records import Records
 from kafkalog.storage.durable_file import DISK, Disk
 from kafkalog.storage.file_names import parse_file_name, parse_partition_dir
@@ -224,7 +224,7 @@ def write_files(
         The compression of Parquet files.
     reversible : bool
         Whether Parquet files get all batches of the partitions, with the columns that
-        `kafkalog.export.log_import.import_logs` needs, whatever the scan's columns.
+        `kafkalog.copies.log_import.import_logs` needs, whatever the scan's columns.
     keep_batches : bool
         Whether reversible files also have the bytes of each batch.
     disk : Disk

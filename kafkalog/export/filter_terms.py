@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from kafkalog.export.optional_packages import require
+from kafkalog.optional_packages import require
 from kafkalog.query.conditions import (
     ANYTHING,
     MIRRORED,

@@ -18,7 +18,7 @@ from kafkalog.decoding.read_policy import FIRST, LAST
 from kafkalog.export.arrow import to_batches
 from kafkalog.export.batch_streams import stream_of
 from kafkalog.export.filter_terms import read_filter
-from kafkalog.export.optional_packages import require
+from kafkalog.optional_packages import require
 from kafkalog.query.narrowing import narrow
 from kafkalog.query.scan import Scan, ScanArguments, Source, scan
 from kafkalog.query.scan_columns import COLUMNS, check_names

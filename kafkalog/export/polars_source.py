@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kafkalog.export.batch_streams import until_exit
 from kafkalog.export.filter_terms import FLAGS, MS_PER_UNIT, compare_value, one_of
 from kafkalog.export.log_dataset import BATCH_SIZE, sized_batches
-from kafkalog.export.optional_packages import require
+from kafkalog.optional_packages import require
 from kafkalog.query.conditions import (
     ANYTHING,
     MIRRORED,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kafkalog.export.optional_packages import require
+from kafkalog.optional_packages import require
 
 if TYPE_CHECKING:
     import pyarrow as pa

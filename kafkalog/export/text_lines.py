@@ -21,10 +21,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.codecs.bytes_text import bytes_as_data, repair_utf8
 from kafkalog.export.internal_topic_json import decoded_cells, on_one_line
 from kafkalog.formats.layout import NO_TIMESTAMP
 from kafkalog.query.records import BytesColumn, HeadersColumn, Records
+from kafkalog.text.bytes_text import bytes_as_data, repair_utf8
 
 NULL: Final = "null"
 BOOLEANS: Final = ("false", "true")

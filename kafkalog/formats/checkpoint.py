@@ -23,8 +23,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from kafkalog.codecs.decimal_text import int_from_text, shown
 from kafkalog.errors import CorruptCheckpointError
+from kafkalog.text.decimal_text import int_from_text, shown
 
 VERSION: Final = 0
 HEADER_LINES: Final = 2

@@ -25,9 +25,9 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from kafkalog.codecs.decimal_text import int_from_text
-from kafkalog.codecs.uuid_text import ZERO_UUID, canonical_uuid, uuid_from_text
 from kafkalog.errors import CorruptCheckpointError, UnsupportedFormatError
+from kafkalog.text.decimal_text import int_from_text
+from kafkalog.text.uuid_text import ZERO_UUID, canonical_uuid, uuid_from_text
 
 NO_EPOCH: Final = -1
 NO_NODE: Final = -1

@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, NamedTuple, Self
 
-from kafkalog.codecs.decimal_text import int_from_text
-from kafkalog.codecs.uuid_text import canonical_uuid, uuid_from_text
 from kafkalog.errors import CorruptCheckpointError, UnsupportedFormatError
+from kafkalog.text.decimal_text import int_from_text
+from kafkalog.text.uuid_text import canonical_uuid, uuid_from_text
 
 _BLANKS: Final = " \t\f"
 _NATURAL_LINE: Final = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self, get_args
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.codecs.html_text import html_table
 from kafkalog.decoding.batch_decoder import decode
 from kafkalog.decoding.read_policy import (
     SKIPPING,
@@ -69,6 +68,7 @@ from kafkalog.storage.checkpoint_file import (
 )
 from kafkalog.storage.file_names import MAX_OFFSET, parse_partition_dir
 from kafkalog.storage.location import AnyPath, Location, OpenedSource, locate
+from kafkalog.text.html_text import html_table
 
 if TYPE_CHECKING:
     from socket import socket

@@ -15,7 +15,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from kafkalog.codecs.uuid_text import canonical_uuid
 from kafkalog.config import LogConfig
 from kafkalog.errors import (
     CorruptCheckpointError,
@@ -33,6 +32,7 @@ from kafkalog.log.segment_map import SegmentMap
 from kafkalog.storage.byte_source import read_regular
 from kafkalog.storage.durable_file import Disk
 from kafkalog.storage.file_names import PARTITION_METADATA
+from kafkalog.text.uuid_text import canonical_uuid
 
 
 def checked_topic_id(topic_id: str | None) -> str | None:

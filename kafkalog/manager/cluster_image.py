@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from kafkalog.codecs.uuid_text import uuid_from_text
 from kafkalog.errors import NotALogDirectoryError
 from kafkalog.log.cluster_metadata import (
     METADATA_PARTITION,
@@ -23,6 +22,7 @@ from kafkalog.log.cluster_metadata import (
 )
 from kafkalog.log.writable_log import WritableLog
 from kafkalog.storage.location import AnyPath, is_directory, local_path
+from kafkalog.text.uuid_text import uuid_from_text
 
 RESERVED_IDS: Final = 100
 """Number of the lowest ids, which are reserved, such as that of a lost directory."""

@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
 
-from kafkalog.codecs.uuid_text import uuid_to_text
 from kafkalog.errors import ConfigError, LogStateError
 from kafkalog.formats.properties import MetaProperties
 from kafkalog.log.writable_log import WritableLog
@@ -25,6 +24,7 @@ from kafkalog.storage.checkpoint_file import read_if_exists
 from kafkalog.storage.durable_file import Disk
 from kafkalog.storage.file_names import META_PROPERTIES
 from kafkalog.storage.location import AnyPath
+from kafkalog.text.uuid_text import uuid_to_text
 
 IsStray = Callable[[WritableLog], bool]
 """Returns whether a loaded log does not belong to this broker."""

@@ -19,7 +19,7 @@ is kept as bytes under `UNKNOWN_TAGS`, and written again.
 
 A decoded struct is a dict under Kafka's names, as in Kafka's JSON. Fields that do not
 exist in the version, and tagged fields that equal their default, are missing. Uuids are
-text (`kafkalog.codecs.uuid_text`). A string that is not valid UTF-8 is decoded with
+text (`kafkalog.text.uuid_text`). A string that is not valid UTF-8 is decoded with
 replacement characters, as in Java.
 
 Source: ``MessageDataGenerator.java``, ``ByteBufferAccessor.java``.

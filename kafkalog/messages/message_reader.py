@@ -15,8 +15,6 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any, Final
 
-from kafkalog.codecs.bytes_text import repair_utf8
-from kafkalog.codecs.uuid_text import UUID_BYTES, uuid_to_text
 from kafkalog.errors import CorruptMessageError
 from kafkalog.messages.schema import (
     FIXED_WIDTH,
@@ -26,6 +24,8 @@ from kafkalog.messages.schema import (
     FieldType,
     Message,
 )
+from kafkalog.text.bytes_text import repair_utf8
+from kafkalog.text.uuid_text import UUID_BYTES, uuid_to_text
 
 MAX_STRING_BYTES: Final = 2**15 - 1
 _NO_MESSAGE: Final = "null"

@@ -9,7 +9,6 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from kafkalog.codecs.uuid_text import uuid_from_text
 from kafkalog.errors import InvalidRecordError
 from kafkalog.messages.message_reader import MAX_STRING_BYTES
 from kafkalog.messages.schema import (
@@ -20,6 +19,7 @@ from kafkalog.messages.schema import (
     Field,
     FieldType,
 )
+from kafkalog.text.uuid_text import uuid_from_text
 
 _NULL: Final = -1
 

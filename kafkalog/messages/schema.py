@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from kafkalog.codecs.uuid_text import ZERO_UUID
+from kafkalog.text.uuid_text import ZERO_UUID
 
 Message: TypeAlias = dict[str, Any]
 FieldType: TypeAlias = "str | Array | tuple[Field, ...]"

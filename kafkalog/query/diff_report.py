@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalog.codecs.counted_nouns import counted
-from kafkalog.codecs.html_text import html_rows
+from kafkalog.text.counted_nouns import counted
+from kafkalog.text.html_text import html_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -24,8 +24,6 @@ from typing import (
 
 import numpy as np
 
-from kafkalog.codecs.counted_nouns import counted
-from kafkalog.codecs.html_text import html_table
 from kafkalog.decoding.read_policy import (
     FIRST,
     LAST,
@@ -53,6 +51,8 @@ from kafkalog.query.sources import (
 )
 from kafkalog.storage.location import AnyPath, locate_all
 from kafkalog.storage.log_directory import choose_partitions
+from kafkalog.text.counted_nouns import counted
+from kafkalog.text.html_text import html_table
 
 if TYPE_CHECKING:
     import pandas as pd

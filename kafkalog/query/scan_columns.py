@@ -73,7 +73,7 @@ def check_names(columns: Iterable[str], known: Sequence[str]) -> None:
     """Raise `ValueError` for columns that are not among the `known` ones."""
     unknown = [name for name in columns if name not in known]
     if unknown:
-        from kafkalog.codecs.close_matches import with_close_matches
+        from kafkalog.text.close_matches import with_close_matches
 
         raise ValueError(
             f"no such columns: "

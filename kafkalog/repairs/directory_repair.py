@@ -18,7 +18,6 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from kafkalog.codecs.counted_nouns import counted
 from kafkalog.errors import LogArgumentError
 from kafkalog.formats.checkpoint import format_offsets, salvage_offsets
 from kafkalog.log.log_segments import list_first
@@ -46,6 +45,7 @@ from kafkalog.storage.durable_file import DISK, Disk
 from kafkalog.storage.file_names import PartitionDir, parse_partition_dir
 from kafkalog.storage.location import AnyPath, local_path
 from kafkalog.storage.log_directory import is_partition
+from kafkalog.text.counted_nouns import counted
 from kafkalog.verification.path_verification import verify, verify_locked
 from kafkalog.verification.verification_report import (
     Cause,

@@ -38,7 +38,7 @@ if not TYPE_CHECKING:
     def __getattr__(name):
         from importlib import import_module
 
-        from kafkalog.export.optional_packages import require
+        from kafkalog.optional_packages import require
 
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kafkalog.errors import ConfigError
-from kafkalog.export.optional_packages import require
+from kafkalog.optional_packages import require
 from kafkalog.query.task_planning import OffsetRange, ReadTask, plan_tasks
 from kafkalog.spark.log_partitions import LogPartitions
 from kafkalog.spark.offset_ranges import batch_ranges, split_ranges

@@ -17,8 +17,8 @@ import numpy.typing as npt
 from kafkalog.decoding.read_policy import OnCorruption
 from kafkalog.errors import BatchTooLargeError, ConfigError, LocatedError
 from kafkalog.export.arrow import bitmap
-from kafkalog.export.optional_packages import require
 from kafkalog.formats.batch_headers import Bytes, scan_headers
+from kafkalog.optional_packages import require
 from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.scan import ON_CORRUPTION
 from kafkalog.spark.binary_decoding import (

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.decoding.read_policy import Bounds, ReadPolicy
-from kafkalog.export.optional_packages import require
 from kafkalog.formats.batch_headers import BatchHeaders, find_crc_mismatches
 from kafkalog.formats.layout import (
     CODEC_MASK,
@@ -24,6 +23,7 @@ from kafkalog.formats.layout import (
     TRANSACTIONAL_FLAG,
     TimestampType,
 )
+from kafkalog.optional_packages import require
 from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.scan import Scan
 from kafkalog.query.sources import PartitionSource

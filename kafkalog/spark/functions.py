@@ -16,8 +16,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalog.errors import ConfigError
-from kafkalog.export.optional_packages import require
 from kafkalog.formats.timestamps import as_ms
+from kafkalog.optional_packages import require
 from kafkalog.query.task_planning import ReadTask, SegmentRange
 from kafkalog.spark.offset_json import TopicPartition, offsets_to_json
 from kafkalog.spark.read_options import requested_columns

@@ -21,7 +21,7 @@ from typing import Any, Final
 from kafkalog.errors import ConfigError, KafkaLogError
 from kafkalog.export.delta_table import application_id, is_delta_table
 from kafkalog.export.file_export import check_target
-from kafkalog.export.optional_packages import require
+from kafkalog.optional_packages import require
 from kafkalog.query.task_planning import OffsetRange
 from kafkalog.spark.batch_query import open_partitions, warn_of_ignored_options
 from kafkalog.spark.job_output import FOLDER, locked

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from kafkalog.export.optional_packages import require
 from kafkalog.log.log import Log
 from kafkalog.log.ownership import Name
+from kafkalog.optional_packages import require
 from kafkalog.spark.job_run import error_from_spark
 from kafkalog.spark.sink.write_options import parse_sink_options
 from kafkalog.storage.log_directory import existing_partitions

@@ -25,8 +25,8 @@ from kafkalog.errors import (
     KafkaLogError,
     LocatedError,
 )
-from kafkalog.export.optional_packages import require
 from kafkalog.formats.timestamps import FIRST_DAY, LAST_DAY
+from kafkalog.optional_packages import require
 from kafkalog.query.task_planning import ReadTask
 from kafkalog.spark.job_output import StagedParquet
 from kafkalog.spark.spark_columns import COLUMNS

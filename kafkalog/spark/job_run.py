@@ -20,7 +20,7 @@ import kafkalog
 from kafkalog import errors
 from kafkalog.errors import ConfigError, KafkaLogError, LocatedError, LogLockedError
 from kafkalog.export.file_export import check_target
-from kafkalog.export.optional_packages import require
+from kafkalog.optional_packages import require
 from kafkalog.query.task_planning import OffsetRange
 from kafkalog.spark.job_output import FOLDER, JobOutput, Manifest, locked
 from kafkalog.spark.job_parquet import (

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from kafkalog.export.optional_packages import require
+from kafkalog.optional_packages import require
 from kafkalog.spark.read_options import parse_options, requested_columns
 from kafkalog.spark.spark_columns import sql_schema
 from kafkalog.storage.store_options import Hidden

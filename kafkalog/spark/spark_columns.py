@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkalog.errors import ConfigError
-from kafkalog.export.optional_packages import require
+from kafkalog.optional_packages import require
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalog.export.optional_packages import require
+from kafkalog.optional_packages import require
 from kafkalog.spark.batch_query import (
     KafkaLogInputPartition,
     plan_input_partitions,

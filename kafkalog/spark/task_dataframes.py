@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kafkalog.export.optional_packages import require
+from kafkalog.optional_packages import require
 
 if TYPE_CHECKING:
     import pyarrow as pa

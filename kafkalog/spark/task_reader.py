@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Final, Self
 
 from kafkalog.decoding.read_policy import Bounds, ReadPolicy
 from kafkalog.errors import DataLossError
-from kafkalog.export.optional_packages import require
 from kafkalog.log.log import find_end
 from kafkalog.log.log_segments import list_segments
+from kafkalog.optional_packages import require
 from kafkalog.query.scan import Scan
 from kafkalog.query.sources import ByteRange, PartitionSource
 from kafkalog.query.task_planning import ReadTask, SegmentRange

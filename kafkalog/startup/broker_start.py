@@ -21,7 +21,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from kafkalog.codecs.counted_nouns import counted
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.errors import ConfigError, KafkaLogError
 from kafkalog.log.cluster_metadata import METADATA_PARTITION
@@ -69,6 +68,7 @@ from kafkalog.storage.file_names import (
     parse_file_name,
 )
 from kafkalog.storage.location import AnyPath, local_path
+from kafkalog.text.counted_nouns import counted
 from kafkalog.verification.name_checks import describe_misnamed
 
 ONE_BROKER: Final = (

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalog.codecs.counted_nouns import counted
-from kafkalog.codecs.html_text import html_rows
+from kafkalog.text.counted_nouns import counted
+from kafkalog.text.html_text import html_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from kafkalog.codecs.decimal_text import int_from_text
 from kafkalog.errors import StrayFileError
+from kafkalog.text.decimal_text import int_from_text
 
 CLEANED: Final = ".cleaned"
 DELETED: Final = ".deleted"

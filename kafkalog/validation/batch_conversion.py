@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from kafkalog import _speedups
-from kafkalog.codecs.bytes_text import repair_utf8
 from kafkalog.codecs.compression import Codec
 from kafkalog.decoding.batch_decoder import RecordViews, find_headers
 from kafkalog.encoding.batch_builder import BatchSettings, encode_batches
@@ -26,6 +25,7 @@ from kafkalog.errors import (
 )
 from kafkalog.formats.batch_headers import scan_headers
 from kafkalog.formats.layout import NO_TIMESTAMP, TRANSACTIONAL_FLAG, TimestampType
+from kafkalog.text.bytes_text import repair_utf8
 from kafkalog.validation.append_policy import LeaderPolicy
 from kafkalog.validation.appends import Appends, bounds_of
 from kafkalog.validation.batch_records import BatchRecords

@@ -20,7 +20,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from kafkalog.codecs.decimal_text import int_from_text
 from kafkalog.errors import KafkaLogError, StrayFileError
 from kafkalog.formats.partition_files import PartitionMetadata
 from kafkalog.formats.properties import MetaProperties
@@ -35,6 +34,7 @@ from kafkalog.storage.file_names import (
 )
 from kafkalog.storage.leftover_names import offset_of
 from kafkalog.storage.log_directory import LINKED, linked_partitions
+from kafkalog.text.decimal_text import int_from_text
 from kafkalog.verification.verification_report import Cause, Findings, Recovery
 
 NUMBERED: Final = (

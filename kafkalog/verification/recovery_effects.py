@@ -22,7 +22,6 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kafkalog import _speedups
-from kafkalog.codecs.counted_nouns import counted
 from kafkalog.config import LogConfig
 from kafkalog.errors import CorruptIndexError, KafkaLogError, LocatedError
 from kafkalog.formats.batch_headers import (
@@ -49,6 +48,7 @@ from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.byte_source import FileSource
 from kafkalog.storage.durable_file import DISK, DurableFile
 from kafkalog.storage.file_names import file_name, parse_file_name
+from kafkalog.text.counted_nouns import counted
 from kafkalog.verification.log_checks import LogCheck
 from kafkalog.verification.sidecar_checks import NO_EPOCHS
 from kafkalog.verification.verification_report import (

@@ -20,7 +20,6 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kafkalog.cleaner.partition_facts import count_records
-from kafkalog.codecs.counted_nouns import counted
 from kafkalog.decoding.read_policy import SKIPPING
 from kafkalog.segment.file_records import FileRecords, Skipped
 from kafkalog.segment.log_segment import LogSegment
@@ -31,6 +30,7 @@ from kafkalog.storage.file_names import (
     file_name,
 )
 from kafkalog.storage.leftover_names import offset_of, sort_leftovers
+from kafkalog.text.counted_nouns import counted
 from kafkalog.verification.recovery_effects import framed_end
 
 SWAP: Final = "swap"

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalog.codecs.counted_nouns import counted
-from kafkalog.codecs.html_text import html_rows
 from kafkalog.errors import LocatedError
+from kafkalog.text.counted_nouns import counted
+from kafkalog.text.html_text import html_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa

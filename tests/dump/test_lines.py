@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from kafkalog import RecordBatchBuilder, _speedups
 from kafkalog._speedups import DumpFlag, Halt
-from kafkalog.codecs.bytes_text import repair_utf8
 from kafkalog.codecs.java_exceptions import ToolEnded
 from kafkalog.dump.dump_options import DumpOptions
 from kafkalog.dump.dump_report import PairFindings
@@ -18,6 +17,7 @@ from kafkalog.dump.log_file import RUN, LogDump
 from kafkalog.dump.printing import printer
 from kafkalog.dump.streams import Streams
 from kafkalog.storage.byte_source import MemorySource
+from kafkalog.text.bytes_text import repair_utf8
 from tests.dump.dump_command import dump
 from tests.guarded import at_the_end
 

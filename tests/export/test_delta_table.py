@@ -17,6 +17,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 import kafkalog
+from kafkalog.copies.log_import import import_logs
 from kafkalog.errors import (
     CommitConflictError,
     ConfigError,
@@ -27,7 +28,6 @@ from kafkalog.errors import (
 )
 from kafkalog.export import delta_table
 from kafkalog.export.delta_table import append_new
-from kafkalog.export.log_import import import_logs
 from kafkalog.query.scan_columns import COLUMNS
 from tests import golden_data
 from tests.cli import golden

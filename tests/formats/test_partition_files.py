@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog.codecs.uuid_text import ZERO_UUID, uuid_to_text
 from kafkalog.errors import CorruptCheckpointError, UnsupportedFormatError
 from kafkalog.formats.partition_files import (
     PartitionMetadata,
@@ -14,6 +13,7 @@ from kafkalog.formats.partition_files import (
     format_clean_shutdown,
     parse_clean_shutdown,
 )
+from kafkalog.text.uuid_text import ZERO_UUID, uuid_to_text
 from tests import golden_data
 from tests.faults import byte_of_fault
 

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog.codecs.uuid_text import uuid_to_text
 from kafkalog.errors import CorruptRecordError, InvalidRecordError
 from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.messages.control_records import (
@@ -12,6 +11,7 @@ from kafkalog.messages.control_records import (
     end_transaction_marker,
     parse_control,
 )
+from kafkalog.text.uuid_text import uuid_to_text
 from tests import golden_data
 from tests.faults import byte_of_fault
 

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog.codecs.uuid_text import ZERO_UUID, uuid_to_text
 from kafkalog.errors import CorruptMessageError, CorruptRecordError, InvalidRecordError
 from kafkalog.messages.message import Schema
 from kafkalog.messages.schema import UNKNOWN_TAGS, Array, Field
+from kafkalog.text.uuid_text import ZERO_UUID, uuid_to_text
 from tests.faults import byte_of_fault
 from tests.messages.message_examples import (
     CLASSIC_MEMBER,

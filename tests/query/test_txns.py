@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 import pytest
 
 import kafkalog
+from kafkalog.analysis.transaction_report import TxnState
 from kafkalog.cli.commands.txns import STATES
-from kafkalog.export.transaction_report import TxnState
 from tests import golden_data
 from tests.cli.shell import call, objects
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog import _speedups
-from kafkalog.export import group_totals
-from kafkalog.export.group_totals import GroupTable, GroupTotals, Keys
+from kafkalog.analysis import group_totals
+from kafkalog.analysis.group_totals import GroupTable, GroupTotals, Keys
 
 KEYS = st.one_of(st.none(), st.binary(max_size=3), st.binary(min_size=7, max_size=40))
 ROWS = st.lists(st.tuples(KEYS, st.integers(-2, 2), st.integers(0, 1)), max_size=80)

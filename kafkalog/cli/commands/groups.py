@@ -74,7 +74,7 @@ def command(
     The exit code is 1 if a batch or a record is corrupt. It is skipped, and a group
     has the offset that it had committed before.
     """
-    from kafkalog.export.group_lag import readable_groups
+    from kafkalog.analysis.group_lag import readable_groups
     from kafkalog.query.scan import scan
 
     found = scan(list(paths), on_corruption="skip")

@@ -44,7 +44,7 @@ def command(
     The command needs pyarrow, and for a Delta table deltalake; without it the exit code
     is 3.
     """
-    from kafkalog.export.log_import import import_logs
+    from kafkalog.copies.log_import import import_logs
 
     try:
         with progress_bar(logs.name, quiet=quiet) as progress:

@@ -69,7 +69,7 @@ def command(
     has the offset that it had committed before. If a log cannot be read, its offsets
     are null.
     """
-    from kafkalog.export.group_lag import readable_lag
+    from kafkalog.analysis.group_lag import readable_lag
     from kafkalog.query.scan import scan
 
     found = scan(list(paths), on_corruption="skip")

@@ -20,7 +20,7 @@ from kafkalog.cli.command_options import (
 from kafkalog.cli.command_output import TableField
 
 if TYPE_CHECKING:
-    from kafkalog.export.stats_report import StatsReport
+    from kafkalog.analysis.stats_report import StatsReport
     from kafkalog.storage.location import Location
 
 
@@ -147,7 +147,7 @@ def command(
     If there are more than twice --max-groups groups, those with the least bytes are
     dropped, and error_bytes in JSON is the number of bytes that a row may lack.
     """
-    from kafkalog.export.log_stats import choose_groups, stats_of
+    from kafkalog.analysis.log_stats import choose_groups, stats_of
 
     try:
         groups = choose_groups(name.strip() for name in by.split(","))
@@ -171,8 +171,8 @@ def command(
 
 def _check_plot(path: Path) -> None:
     """Raise an error, before anything is read, if a picture cannot be written."""
+    from kafkalog.analysis.stats_plot import check_format
     from kafkalog.export.file_export import check_parent
-    from kafkalog.export.stats_plot import check_format
 
     try:
         check_format(path)

@@ -92,7 +92,7 @@ def command(
     The exit code is 1 if a batch or a record is corrupt. It is skipped, and reported
     with its file and byte: a transaction whose marker was in it is printed as open.
     """
-    from kafkalog.export.transaction_report import readable_txns
+    from kafkalog.analysis.transaction_report import readable_txns
 
     table, problems = readable_txns(
         list(paths),

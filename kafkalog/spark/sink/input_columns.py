@@ -17,7 +17,7 @@ import numpy.typing as npt
 from kafkalog.encoding.record_columns import RecordColumns
 from kafkalog.encoding.record_input import record_columns
 from kafkalog.errors import ConfigError, UnfitRecordsError
-from kafkalog.export.optional_packages import require
+from kafkalog.optional_packages import require
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,8 +17,8 @@ from kafkalog.encoding.batch_builder import BatchSettings
 from kafkalog.encoding.producer_batches import into_producer_batches
 from kafkalog.encoding.record_columns import RecordColumns
 from kafkalog.errors import RecordTooLargeError
-from kafkalog.export.optional_packages import require
 from kafkalog.formats.layout import RECORD_BATCH_OVERHEAD
+from kafkalog.optional_packages import require
 from kafkalog.sink.staging import StagingWriter
 from kafkalog.spark.sink.input_columns import InputRows, read_rows
 from kafkalog.spark.sink.partitioner import Partitioner

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from kafkalog.errors import ConfigError, KafkaLogError, LogLockedError
-from kafkalog.export.optional_packages import require
+from kafkalog.optional_packages import require
 from kafkalog.sink.log_commit import abandon_late, abandon_staged, commit_staged
 from kafkalog.sink.staging import (
     CommitIdentity,

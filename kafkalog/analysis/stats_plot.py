@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from kafkalog.export.optional_packages import require
+from kafkalog.optional_packages import require
 from kafkalog.storage.durable_file import DISK
 
 if TYPE_CHECKING:
-    from kafkalog.export.stats_report import StatsReport
+    from kafkalog.analysis.stats_report import StatsReport
 
 MOST_BARS: Final = 40
 """Number of groups that are drawn; the others are one bar."""

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.codecs.bytes_text import bytes_as_data
-from kafkalog.codecs.counted_nouns import counted
-from kafkalog.codecs.html_text import html_table
+from kafkalog.analysis.group_totals import FUNCTIONS, IDENTITIES, GroupTotals
 from kafkalog.decoding.read_policy import FIRST
 from kafkalog.export.arrow import TYPES, bytes_array
-from kafkalog.export.group_totals import FUNCTIONS, IDENTITIES, GroupTotals
-from kafkalog.export.optional_packages import require
 from kafkalog.formats.layout import CODECS
+from kafkalog.optional_packages import require
 from kafkalog.query.log_contents import UNKNOWN_CODEC
+from kafkalog.text.bytes_text import bytes_as_data
+from kafkalog.text.counted_nouns import counted
+from kafkalog.text.html_text import html_table
 
 if TYPE_CHECKING:
     import os
@@ -190,7 +190,7 @@ class StatsReport:
         >>> with tempfile.TemporaryDirectory() as root:
         ...     kafkalog.stats(batch.build()).plot(f"{root}/topics.svg")
         """
-        from kafkalog.export.stats_plot import write_plot
+        from kafkalog.analysis.stats_plot import write_plot
 
         write_plot(self, path)
 

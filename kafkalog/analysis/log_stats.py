@@ -24,14 +24,13 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog import _speedups
-from kafkalog.codecs.close_matches import with_close_matches
+from kafkalog.analysis.group_totals import GroupTotals, Keys, function_of
+from kafkalog.analysis.stats_report import StatsReport, report_of
 from kafkalog.decoding.batch_decoder import RecordViews, decode, find_headers
 from kafkalog.decoding.decompression import first_offsets
 from kafkalog.decoding.read_policy import FIRST, LAST, ReadPolicy
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import LocatedError
-from kafkalog.export.group_totals import GroupTotals, Keys, function_of
-from kafkalog.export.stats_report import StatsReport, report_of
 from kafkalog.formats.batch_headers import BatchHeaders, begin_times
 from kafkalog.formats.layout import (
     CODEC_MASK,
@@ -45,6 +44,7 @@ from kafkalog.query.partition_reader import PartitionReader, ScanProblem, Segmen
 from kafkalog.query.scan import Progress, Scan, ScanArguments, Source, scan
 from kafkalog.query.sources import PartitionSource
 from kafkalog.query.splits import Split, divide_scan
+from kafkalog.text.close_matches import with_close_matches
 
 Int64s = npt.NDArray[np.int64]
 Found = TypeVar("Found")

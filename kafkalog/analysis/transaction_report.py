@@ -20,9 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from kafkalog.decoding.read_policy import OnCorruption
-from kafkalog.errors import LocatedError
-from kafkalog.export.internal_tables import (
+from kafkalog.analysis.internal_tables import (
     STATES,
     TIME,
     TRANSACTION_STATE,
@@ -31,14 +29,16 @@ from kafkalog.export.internal_tables import (
     table_of,
     transaction_rows,
 )
-from kafkalog.export.internal_tables import topics as topic_table
-from kafkalog.export.optional_packages import require
+from kafkalog.analysis.internal_tables import topics as topic_table
+from kafkalog.decoding.read_policy import OnCorruption
+from kafkalog.errors import LocatedError
 from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.log.transaction_history import (
     UNKNOWN,
     ended_transactions,
     open_transactions,
 )
+from kafkalog.optional_packages import require
 from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.readable_offsets import Replica, longest_replicas
 from kafkalog.query.scan import Source, scan

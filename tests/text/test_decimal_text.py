@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog.codecs.decimal_text import int_from_text
+from kafkalog.text.decimal_text import int_from_text
 
 
 @given(value=st.integers(-(2**63), 2**63 - 1), zeros=st.integers(0, 3))

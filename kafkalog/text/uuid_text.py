@@ -13,7 +13,7 @@ import binascii
 import re
 from typing import Final
 
-from kafkalog.codecs.decimal_text import shown
+from kafkalog.text.decimal_text import shown
 
 UUID_BYTES: Final = 16
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from kafkalog.codecs.counted_nouns import counted
+from kafkalog.text.counted_nouns import counted
 
 SHOWN: Final = 20
 """Maximum number of rows of a report."""

@@ -18,7 +18,6 @@ from kafkalog.errors import (
     UnsupportedFormatError,
 )
 from kafkalog.export.internal_topic_json import one_line_json, undecoded_json
-from kafkalog.export.optional_packages import require
 from kafkalog.log.cluster_metadata import (
     METADATA_PARTITION,
     ClusterSettings,
@@ -29,6 +28,7 @@ from kafkalog.messages.internal_records import (
     INTERNAL_TOPICS,
     decode_internal,
 )
+from kafkalog.optional_packages import require
 from kafkalog.query.newest_records import (
     CONSUMER_OFFSETS,
     OFFSET_COMMIT,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog.codecs.uuid_text import (
+from kafkalog.text.uuid_text import (
     METADATA_TOPIC_ID,
     ZERO_UUID,
     uuid_from_text,

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import kafkalog
 from kafkalog import RecordBatchBuilder
+from kafkalog.analysis.log_stats import GROUPS, OF_RECORDS, stats_of
 from kafkalog.errors import CorruptRecordError
-from kafkalog.export.log_stats import GROUPS, OF_RECORDS, stats_of
 from kafkalog.query.scan_columns import COLUMNS
 from tests import golden_data
 from tests.cli import golden
@@ -315,7 +315,7 @@ def keyed(keys, size=20):
 def test_with_more_keys_than_fit_the_largest_are_right_up_to_the_stated_error(
     monkeypatch,
 ):
-    monkeypatch.setattr("kafkalog.export.group_totals.ROWS", 200)
+    monkeypatch.setattr("kafkalog.analysis.group_totals.ROWS", 200)
     random = np.random.default_rng(7)
     keys = [b"%d" % key for key in random.zipf(1.3, 20_000)]
     data = b"".join(keyed(keys[i : i + 100]) for i in range(0, len(keys), 100))
@@ -354,7 +354,7 @@ def test_memory_does_not_grow_with_the_number_of_keys():
 
 @pytest.mark.parametrize("by", GROUPS)
 def test_threads_find_the_same_groups(by, monkeypatch):
-    monkeypatch.setattr("kafkalog.export.log_stats.PART_BYTES", 2000)
+    monkeypatch.setattr("kafkalog.analysis.log_stats.PART_BYTES", 2000)
     for options in ({}, {"start_offset": 5, "isolation": "read_committed"}):
         one = kafkalog.stats(CLEAN, ["topic", by] if by != "topic" else by, **options)
         many = kafkalog.stats(CLEAN, one.by, threads=3, **options)
@@ -362,7 +362,7 @@ def test_threads_find_the_same_groups(by, monkeypatch):
 
 
 def test_threads_that_drop_groups_keep_the_totals(monkeypatch, tmp_path):
-    monkeypatch.setattr("kafkalog.export.log_stats.PART_BYTES", 2000)
+    monkeypatch.setattr("kafkalog.analysis.log_stats.PART_BYTES", 2000)
     whole = kafkalog.stats(CLEAN, "key")
     some = kafkalog.stats(CLEAN, "key", max_groups=20, threads=3)
     assert some.total == whole.total

@@ -23,17 +23,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kafkalog.decoding.read_policy import LAST, Bounds
-from kafkalog.errors import LocatedError, NotALogDirectoryError
-from kafkalog.export.internal_tables import (
+from kafkalog.analysis.internal_tables import (
     GROUP_ORDER,
     GROUPS,
     Row,
     committed_rows,
     sorted_table,
 )
-from kafkalog.export.optional_packages import require
-from kafkalog.export.share_offsets import (
+from kafkalog.analysis.share_offsets import (
     SHARE_STATE,
     SHARE_TOPICS,
     SharePlace,
@@ -42,9 +39,12 @@ from kafkalog.export.share_offsets import (
     share_states,
     share_topics,
 )
+from kafkalog.decoding.read_policy import LAST, Bounds
+from kafkalog.errors import LocatedError, NotALogDirectoryError
 from kafkalog.formats.timestamps import MAX_INT64, MIN_INT64, Time, as_ms
 from kafkalog.log.log import NOT_FOUND, find_offset_for_time
 from kafkalog.messages.internal_records import decode_internal
+from kafkalog.optional_packages import require
 from kafkalog.query.newest_records import (
     CONSUMER_OFFSETS,
     OFFSET_COMMIT,

@@ -28,7 +28,6 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.codecs.checksum import crc_mismatch
-from kafkalog.codecs.uuid_text import uuid_from_text
 from kafkalog.config import LogConfig
 from kafkalog.encoding.batch_encoder import encode
 from kafkalog.errors import (
@@ -45,7 +44,6 @@ from kafkalog.export.batch_columns import (
 )
 from kafkalog.export.delta_table import errors_of_delta, is_delta_table
 from kafkalog.export.file_export import check_parent, check_target
-from kafkalog.export.optional_packages import require
 from kafkalog.formats.batch_headers import (
     BatchHeaders,
     find_crc_mismatches,
@@ -53,10 +51,12 @@ from kafkalog.formats.batch_headers import (
 )
 from kafkalog.formats.layout import CODEC_MASK
 from kafkalog.log.opening import open_to_append
+from kafkalog.optional_packages import require
 from kafkalog.storage.checkpoint_file import LOG_STARTS, write_offsets
 from kafkalog.storage.durable_file import DISK, DurableFile
 from kafkalog.storage.file_names import MAX_OFFSET, file_name, parse_partition_dir
 from kafkalog.storage.log_directory import choose_partitions
+from kafkalog.text.uuid_text import uuid_from_text
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,0 +1,1 @@
+"""Statistics, consumer groups, lag and transactions, computed from logs."""

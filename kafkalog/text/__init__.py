@@ -1,0 +1,1 @@
+"""Numbers, ids and bytes as text."""
