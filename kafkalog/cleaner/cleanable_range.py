@@ -125,9 +125,8 @@ def find_cleanable(
     `checkpoint` is the first dirty offset that the last round wrote; None if there was
     no round. Without `checks_age`, no record counts as overdue.
     """
-    return log.runtime.run(
-        lambda: _find_cleanable(log, checkpoint, now_ms, checks_age=checks_age)
-    )
+    with log.runtime.lock, log.runtime.guard():
+        return _find_cleanable(log, checkpoint, now_ms, checks_age=checks_age)
 
 
 def _find_cleanable(

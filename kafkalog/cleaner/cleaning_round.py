@@ -221,9 +221,9 @@ class _Cleaning:
     ) -> Iterator[Chunk]:
         """Yield the batches of a segment, from the index entry before `start` on."""
         runtime = self._log.runtime
-        position, end = runtime.run(
-            lambda: (max(0, segment.offset_index.lookup(start)[1]), segment.size)
-        )
+        with runtime.lock, runtime.guard():
+            position = max(0, segment.offset_index.lookup(start)[1])
+            end = segment.size
         base = segment.base_offset
         with runtime.disk.open(segment.path) as file:
             yield from self._reader.read(file, position, end, base, end_offset)
@@ -277,12 +277,10 @@ class _Cleaning:
 
     def _groups(self, end: int) -> list[list[GrowingSegment]]:
         config = self._log.config
-
-        def sizes() -> tuple[list[GrowingSegment], list[SegmentSizes]]:
+        runtime = self._log.runtime
+        with runtime.lock, runtime.guard():
             segments = self._log.replaceable_segments.between(0, end)
-            return segments, [_sizes_of(segment) for segment in segments]
-
-        segments, segment_sizes = self._log.runtime.run(sizes)
+            segment_sizes = [_sizes_of(segment) for segment in segments]
         groups = group_segments(
             segment_sizes,
             config.segment_size,
@@ -335,7 +333,9 @@ class _Cleaning:
     def _end_of(self, segment: GrowingSegment, following: GrowingSegment | None) -> int:
         if following is not None:
             return following.base_offset
-        return self._log.runtime.run(segment.next_offset)
+        runtime = self._log.runtime
+        with runtime.lock, runtime.guard():
+            return segment.next_offset()
 
     def _copy(
         self, segment: GrowingSegment, cleaned: GrowingSegment, batches: BatchFilter

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 
 from kafkalog.log.deletion import delete_snapshots
 from kafkalog.log.recovery import segment_splitting
-from kafkalog.log.runtime import guarded
 from kafkalog.log.state import LogState
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.segment.open_files import OpenFiles
@@ -27,42 +26,42 @@ class ReplaceableSegments:
         self._log = log
         self.runtime = log.runtime
 
-    @guarded
     def between(self, start: int, end: int) -> list[GrowingSegment]:
         """Return the segments that may hold offsets from `start` to below `end`."""
-        return self._log.segments.between(start, end)
+        with self.runtime.lock, self.runtime.guard():
+            return self._log.segments.between(start, end)
 
-    @guarded
     def begin_cleaned(self, base_offset: int) -> GrowingSegment:
         """Create the segment that a cleaner writes to."""
-        log = self._log
-        return segment_splitting.begin_cleaned_segment(
-            log.directory, base_offset, log.config, self.runtime, OpenFiles()
-        )
+        with self.runtime.lock, self.runtime.guard():
+            log = self._log
+            return segment_splitting.begin_cleaned_segment(
+                log.directory, base_offset, log.config, self.runtime, OpenFiles()
+            )
 
-    @guarded
     def replace(
         self, new: Sequence[GrowingSegment], old: Sequence[GrowingSegment]
     ) -> None:
         """Put cleaned segments, which are synced, in place of others."""
-        log = self._log
-        for segment in new:
-            segment.share_open_files(self.runtime.open_files)
-        self._delete_snapshots(
-            segment_splitting.replace_segments(
-                log.segments, new, old, log.directory, log.config, self.runtime
+        with self.runtime.lock, self.runtime.guard():
+            log = self._log
+            for segment in new:
+                segment.share_open_files(self.runtime.open_files)
+            self._delete_snapshots(
+                segment_splitting.replace_segments(
+                    log.segments, new, old, log.directory, log.config, self.runtime
+                )
             )
-        )
 
-    @guarded
     def split(self, segment: GrowingSegment) -> None:
         """Split a segment whose offsets are too far apart for its indexes."""
-        log = self._log
-        self._delete_snapshots(
-            segment_splitting.split_segment(
-                segment, log.segments, log.directory, log.config, self.runtime
+        with self.runtime.lock, self.runtime.guard():
+            log = self._log
+            self._delete_snapshots(
+                segment_splitting.split_segment(
+                    segment, log.segments, log.directory, log.config, self.runtime
+                )
             )
-        )
 
     def _delete_snapshots(self, segments: Sequence[GrowingSegment]) -> None:
         delay_ms = self._log.config.file_delete_delay_ms

@@ -5,8 +5,8 @@ the log as it was. Any other exception closes the log: an error of the disk, but
 `KeyboardInterrupt`, or an exception of another signal handler, which may come between
 any two lines. It is raised to the caller unchanged. From then on the log accepts no
 call but `close`, as its memory and its files may differ. Opening it again recovers it.
-A `TypeError` for parameters that a method does not have closes nothing: no line of the
-method was run.
+What comes before the work, such as a `TypeError` for parameters that a method does not
+have, or an interrupt that comes before it has the lock, closes nothing.
 
 In a forked process the logs of its parent are closed. Two processes would write to the
 same files, or truncate them to the state that each has in memory.
@@ -16,11 +16,10 @@ Source: ``LogDirFailureChannel.java``, ``LocalLog.maybeHandleIOException``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
-from functools import wraps
+from contextlib import nullcontext, suppress
 from threading import RLock
-from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
+from types import TracebackType
+from typing import Final
 
 from kafkalog.errors import (
     CorruptCheckpointError,
@@ -33,14 +32,39 @@ from kafkalog.segment.open_files import OpenFiles
 from kafkalog.storage.durable_file import DISK, Disk
 from kafkalog.storage.forked_process import leave_after_fork
 
-P = ParamSpec("P")
-Result = TypeVar("Result")
-
 DISK_FAILURES: Final = (OSError, CorruptCheckpointError)
 """Errors that take one log directory offline, and leave the others open."""
 
 CLOSED: Final = "the log is closed"
 INHERITED: Final = "the log is open in the process that this one was forked from"
+
+
+class Guard:
+    """A context in which the log is open, and closes itself if the work in it fails.
+
+    Entering it raises `LogClosedError` if the log is closed or has failed. It does not
+    acquire the lock: a lock that is acquired in a method of a context may stay held
+    after an interrupt, but not one in a ``with`` statement of its own.
+    """
+
+    __slots__ = ("_runtime",)
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    def __enter__(self) -> None:
+        runtime = self._runtime
+        if runtime.closed or runtime.failure is not None:
+            runtime.check()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is not None and not isinstance(error, KafkaLogError):
+            self._runtime.fail(error)
 
 
 class Runtime:
@@ -100,21 +124,9 @@ class Runtime:
             error = LogStateError(f"{type(error).__name__}{text}")
         self.failure = error
 
-    def run(self, work: Callable[[], Result]) -> Result:
-        """Run work on the log with its lock held; raise if the log is closed."""
-        with self.lock:
-            return self.run_unlocked(work)
-
-    def run_unlocked(self, work: Callable[[], Result]) -> Result:
-        """Run work that takes the lock itself, when it needs it."""
-        self.check()
-        try:
-            return work()
-        except KafkaLogError:
-            raise
-        except BaseException as error:
-            self.fail(error)
-            raise
+    def guard(self) -> Guard:
+        """Return a guard, to be entered for work on the log, mostly with its lock."""
+        return Guard(self)
 
     @property
     def was_interrupted(self) -> bool:
@@ -141,64 +153,19 @@ class Runtime:
 
         The work is run with the lock held, if `locked`.
         """
-        run = self.run if locked else self.run_unlocked
 
         def run_if_open() -> None:
             if self.closed or self.failure is not None:
                 return
             try:
-                with suppress(LogClosedError):  # closed since the check
-                    run(work)
+                with (
+                    suppress(LogClosedError),  # closed since the check
+                    self.lock if locked else nullcontext(),
+                    self.guard(),
+                ):
+                    work()
             except BaseException:
                 self.is_reported = self.failure is None
                 raise
 
         return self.scheduler.schedule(name, run_if_open, delay_ms)
-
-
-class Guarded(Protocol):
-    """An object whose methods may be `guarded`."""
-
-    @property
-    def runtime(self) -> Runtime:
-        """The runtime of its log."""
-
-
-Self_ = TypeVar("Self_", bound=Guarded)
-
-
-def guarded(
-    method: Callable[Concatenate[Self_, P], Result],
-) -> Callable[Concatenate[Self_, P], Result]:
-    """Return a method that runs as `Runtime.run` runs its work.
-
-    `Runtime.run` is written out here, as its calls would take longer than the rest of a
-    small append.
-    """
-
-    @wraps(method)
-    def call(self: Self_, /, *args: P.args, **kwargs: P.kwargs) -> Result:
-        runtime = self.runtime
-        with runtime.lock:
-            if runtime.closed or runtime.failure is not None:
-                runtime.check()
-            try:
-                return method(self, *args, **kwargs)
-            except KafkaLogError:
-                raise
-            except BaseException as error:
-                if not _never_began(error):
-                    runtime.fail(error)
-                raise
-
-    return call
-
-
-def _never_began(error: BaseException) -> bool:
-    """Return whether a method was called without its parameters, or with others.
-
-    The traceback then ends at the call, as no line of the method was run.
-    """
-    traceback = error.__traceback__
-    at_the_call = traceback is not None and traceback.tb_next is None
-    return at_the_call and isinstance(error, TypeError)

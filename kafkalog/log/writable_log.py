@@ -48,7 +48,6 @@ from kafkalog.log.log import (
 )
 from kafkalog.log.log_fetch import (
     LogFetch,
-    StoredBatches,
     aborted_in_indexes,
     open_batches,
     read_log,
@@ -63,7 +62,6 @@ from kafkalog.log.recovery.recovery_report import RecoveryReport
 from kafkalog.log.remote_offsets import MissingStart
 from kafkalog.log.replaceable_segments import ReplaceableSegments
 from kafkalog.log.rolling import roll
-from kafkalog.log.runtime import guarded
 from kafkalog.log.state import LogState
 from kafkalog.log.time_lookup import TimestampOffset, find_record, find_visible_offset
 from kafkalog.log.topic_settings import require_settings
@@ -311,12 +309,12 @@ class WritableLog(ClosedAtEnd):
         arguments = origin, leader_epoch, guard, transaction_version
         return self._append_many(as_views(appends), arguments)
 
-    @guarded
     def _append_many(
         self, views: list[BytesLike], arguments: AppendArguments
     ) -> list[Outcome]:
-        options = self._appender.leader_options(*arguments)
-        return self._appender.append(views, options)
+        with self.runtime.lock, self.runtime.guard():
+            options = self._appender.leader_options(*arguments)
+            return self._appender.append(views, options)
 
     def append_records(
         self,
@@ -422,12 +420,12 @@ class WritableLog(ClosedAtEnd):
             raise RecordsRefusedError(appended)
         return appended
 
-    @guarded
     def _append_batches(
         self, batches: ProducerBatches, arguments: AppendArguments
     ) -> AppendedRecords:
-        options = self._appender.leader_options(*arguments)
-        return self._record_appender.append(batches, options)
+        with self.runtime.lock, self.runtime.guard():
+            options = self._appender.leader_options(*arguments)
+            return self._record_appender.append(batches, options)
 
     def append_as_follower(
         self, batches: BytesLike, *, leader_epoch: int | None = None
@@ -496,20 +494,19 @@ class WritableLog(ClosedAtEnd):
         """
         return self._append_many_as_follower(as_views(appends), leader_epoch)
 
-    @guarded
     def _append_many_as_follower(
         self, views: list[BytesLike], epoch: int | None
     ) -> list[Outcome]:
-        self._log.leads_alone = False  # the leader knows the high watermark
-        appender = self._appender
-        if epoch is not None:
-            return appender.append(views, appender.follower_options(epoch))
-        outcomes: list[Outcome] = []
-        for view in views:  # each may change the latest epoch
-            outcomes += appender.append([view], appender.follower_options(None))
-        return outcomes
+        with self.runtime.lock, self.runtime.guard():
+            self._log.leads_alone = False  # the leader knows the high watermark
+            appender = self._appender
+            if epoch is not None:
+                return appender.append(views, appender.follower_options(epoch))
+            outcomes: list[Outcome] = []
+            for view in views:  # each may change the latest epoch
+                outcomes += appender.append([view], appender.follower_options(None))
+            return outcomes
 
-    @guarded
     def start_verification(
         self,
         producer_id: int,
@@ -550,13 +547,13 @@ class WritableLog(ClosedAtEnd):
         ...         appended.offsets, log.start_verification(7, 1, 0)
         (array([0]), 0)
         """
-        return self._log.producers.start_verification(
-            producer_id, sequence, epoch, supports_epoch_bump
-        )
+        with self.runtime.lock, self.runtime.guard():
+            return self._log.producers.start_verification(
+                producer_id, sequence, epoch, supports_epoch_bump
+            )
 
     # Leadership and replication
 
-    @guarded
     def assign_epoch(self, epoch: int, offset: int | None = None) -> None:
         """Start a leader epoch.
 
@@ -581,12 +578,13 @@ class WritableLog(ClosedAtEnd):
         ...         log.leader_epochs
         [EpochEntry(epoch=3, start_offset=0)]
         """
-        start = self._log.log_end_offset if offset is None else offset
-        self._log.leader_epochs.assign(
-            integer("leader epoch", epoch, MAX_INT32), integer("start offset", start)
-        )
+        with self.runtime.lock, self.runtime.guard():
+            start = self._log.log_end_offset if offset is None else offset
+            self._log.leader_epochs.assign(
+                integer("leader epoch", epoch, MAX_INT32),
+                integer("start offset", start),
+            )
 
-    @guarded
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd | None:
         """Return the greatest known epoch up to `epoch`, and its end offset.
 
@@ -609,10 +607,11 @@ class WritableLog(ClosedAtEnd):
         ...         log.end_offset_for_epoch(3)
         EpochEnd(epoch=3, end_offset=0)
         """
-        epoch = integer("leader epoch", epoch)
-        return self._log.leader_epochs.end_offset_for(epoch, self._log.log_end_offset)
+        with self.runtime.lock, self.runtime.guard():
+            epoch = integer("leader epoch", epoch)
+            end = self._log.log_end_offset
+            return self._log.leader_epochs.end_offset_for(epoch, end)
 
-    @guarded
     def start_high_watermark(self, checkpointed: int | None, *, is_alone: bool) -> None:
         """Set the high watermark of a log that was opened, from its checkpoint.
 
@@ -636,11 +635,12 @@ class WritableLog(ClosedAtEnd):
         ...         log.leads_alone
         True
         """
-        log = self._log
-        place = OffsetMetadata(checkpointed or 0)
-        watermarks.update_high_watermark(log, place)
-        is_at_end = checkpointed is None or checkpointed >= log.log_end_offset
-        log.leads_alone = is_alone and is_at_end
+        with self.runtime.lock, self.runtime.guard():
+            log = self._log
+            place = OffsetMetadata(checkpointed or 0)
+            watermarks.update_high_watermark(log, place)
+            is_at_end = checkpointed is None or checkpointed >= log.log_end_offset
+            log.leads_alone = is_alone and is_at_end
 
     @property
     def leads_alone(self) -> bool:
@@ -652,7 +652,6 @@ class WritableLog(ClosedAtEnd):
         """The log end offset that the log has when it is opened again."""
         return self._log.end_after_closing
 
-    @guarded
     def update_high_watermark(self, offset: int) -> int:
         """Set the high watermark, limited to log start and log end offset.
 
@@ -678,11 +677,11 @@ class WritableLog(ClosedAtEnd):
         ...         log.update_high_watermark(9)
         2
         """
-        place = OffsetMetadata(integer("high watermark", offset))
-        self._log.leads_alone = False
-        return watermarks.update_high_watermark(self._log, place)
+        with self.runtime.lock, self.runtime.guard():
+            place = OffsetMetadata(integer("high watermark", offset))
+            self._log.leads_alone = False
+            return watermarks.update_high_watermark(self._log, place)
 
-    @guarded
     def increment_high_watermark(self, offset: int) -> bool:
         """Raise the high watermark, as a leader does.
 
@@ -711,16 +710,16 @@ class WritableLog(ClosedAtEnd):
         ...         log.increment_high_watermark(2), log.high_watermark
         (True, 2)
         """
-        offset = integer("high watermark", offset)
-        self._log.leads_alone = False
-        place = watermarks.place_or_offset(self._log, offset)
-        if place.offset != offset:  # inside a batch
-            place = OffsetMetadata(offset)
-        return watermarks.increment_high_watermark(self._log, place)
+        with self.runtime.lock, self.runtime.guard():
+            offset = integer("high watermark", offset)
+            self._log.leads_alone = False
+            place = watermarks.place_or_offset(self._log, offset)
+            if place.offset != offset:  # inside a batch
+                place = OffsetMetadata(offset)
+            return watermarks.increment_high_watermark(self._log, place)
 
     # Maintenance
 
-    @guarded
     def roll(self, offset: int = 0) -> int:
         """Start a new segment.
 
@@ -749,7 +748,8 @@ class WritableLog(ClosedAtEnd):
         ...         log.roll(), len(log.segments)
         (2, 2)
         """
-        return roll(self._log, integer("offset", offset)).base_offset
+        with self.runtime.lock, self.runtime.guard():
+            return roll(self._log, integer("offset", offset)).base_offset
 
     def flush(self, offset: int | None = None, *, include_active: bool = False) -> None:
         """Force records to disk with ``fsync``, and raise the recovery point.
@@ -776,11 +776,9 @@ class WritableLog(ClosedAtEnd):
         """
         if offset is not None:
             offset = integer("offset", offset)
-        self.runtime.run_unlocked(
-            lambda: flush_unlocked(self._log, offset, inclusive=include_active)
-        )
+        with self.runtime.guard():  # without the lock
+            flush_unlocked(self._log, offset, inclusive=include_active)
 
-    @guarded
     def delete_old_segments(self) -> int:
         """Delete the segments that the retention settings no longer keep.
 
@@ -801,9 +799,9 @@ class WritableLog(ClosedAtEnd):
         ...         log.delete_old_segments(), log.log_start_offset
         (1, 1)
         """
-        return retention.delete_old_segments(self._log)
+        with self.runtime.lock, self.runtime.guard():
+            return retention.delete_old_segments(self._log)
 
-    @guarded
     def delete_records(self, offset: int) -> bool:
         """Raise the log start offset; the records below it can no longer be read.
 
@@ -832,10 +830,10 @@ class WritableLog(ClosedAtEnd):
         ...         log.delete_records(1), log.log_start_offset
         (True, 1)
         """
-        offset = integer("log start offset", offset)
-        return watermarks.raise_log_start(self._log, offset)
+        with self.runtime.lock, self.runtime.guard():
+            offset = integer("log start offset", offset)
+            return watermarks.raise_log_start(self._log, offset)
 
-    @guarded
     def truncate_to(self, offset: int) -> bool:
         """Truncate the log: remove the records at `offset` and after it.
 
@@ -861,11 +859,11 @@ class WritableLog(ClosedAtEnd):
         ...         log.truncate_to(1), log.log_end_offset
         (True, 1)
         """
-        name = self.topic, self.partition
-        offset = integer("offset", offset)
-        return truncation.truncate_to(self._log, offset, self.owner, name)
+        with self.runtime.lock, self.runtime.guard():
+            name = self.topic, self.partition
+            offset = integer("offset", offset)
+            return truncation.truncate_to(self._log, offset, self.owner, name)
 
-    @guarded
     def truncate_fully(self, offset: int, log_start_offset: int | None = None) -> None:
         """Remove all records, and continue at `offset`.
 
@@ -890,14 +888,14 @@ class WritableLog(ClosedAtEnd):
         ...         log.log_start_offset, log.log_end_offset
         (7, 7)
         """
-        owner, name = self.owner, (self.topic, self.partition)
-        offset = integer("offset", offset)
-        start = offset
-        if log_start_offset is not None:
-            start = integer("log start offset", log_start_offset)
-        truncation.truncate_fully(self._log, offset, owner, name, start)
+        with self.runtime.lock, self.runtime.guard():
+            owner, name = self.owner, (self.topic, self.partition)
+            offset = integer("offset", offset)
+            start = offset
+            if log_start_offset is not None:
+                start = integer("log start offset", log_start_offset)
+            truncation.truncate_fully(self._log, offset, owner, name, start)
 
-    @guarded
     def update_config(self, config: LogConfig) -> None:
         """Change the settings; existing segments keep their index settings.
 
@@ -920,15 +918,15 @@ class WritableLog(ClosedAtEnd):
         ...         log.config.retention_bytes
         1073741824
         """
-        require_settings("config", config, LogConfig)
-        self._log.config = config
+        with self.runtime.lock, self.runtime.guard():
+            require_settings("config", config, LogConfig)
+            self._log.config = config
 
     @property
     def replaceable_segments(self) -> ReplaceableSegments:
         """The segments, for a cleaner, which puts others in their place."""
         return ReplaceableSegments(self._log)
 
-    @guarded
     def take_producer_snapshot(self) -> None:
         """Write a producer snapshot at the log end offset.
 
@@ -944,11 +942,11 @@ class WritableLog(ClosedAtEnd):
         ...         [path.name for path in Path(root).rglob("*.snapshot")]
         ['00000000000000000001.snapshot']
         """
-        self._log.producers.take_snapshot()
+        with self.runtime.lock, self.runtime.guard():
+            self._log.producers.take_snapshot()
 
     # Reading
 
-    @guarded
     def read(
         self,
         offset: int,
@@ -995,15 +993,16 @@ class WritableLog(ClosedAtEnd):
         >>> [record.value for record in batch]
         [b'1', b'2']
         """
-        return read_log(
-            self._log,
-            integer("offset", offset),
-            integer("max_bytes", max_bytes),
-            read_limit_of(isolation).place,
-            min_one_batch=min_one_batch,
-            whole_batches=whole_batches,
-            aborted=isolation == "read_committed",
-        )
+        with self.runtime.lock, self.runtime.guard():
+            return read_log(
+                self._log,
+                integer("offset", offset),
+                integer("max_bytes", max_bytes),
+                read_limit_of(isolation).place,
+                min_one_batch=min_one_batch,
+                whole_batches=whole_batches,
+                aborted=isolation == "read_committed",
+            )
 
     def send_to(
         self,
@@ -1053,21 +1052,18 @@ class WritableLog(ClosedAtEnd):
         ...         receiver.recv(1000) == log.read(0).data, sent
         (True, 77)
         """
-        batches = self._open_batches(offset, max_bytes, isolation)
+        with self.runtime.lock, self.runtime.guard():
+            batches = open_batches(
+                self._log,
+                integer("offset", offset),
+                integer("max_bytes", max_bytes),
+                read_limit_of(isolation).place,
+            )
         if batches is None:
             return 0
         with batches.source as source:
             return source.send_to(socket, batches.position, batches.size_in_bytes)
 
-    @guarded
-    def _open_batches(
-        self, offset: int, max_bytes: int, isolation: LogIsolation
-    ) -> StoredBatches | None:
-        limit = read_limit_of(isolation).place
-        offset, max_bytes = integer("offset", offset), integer("max_bytes", max_bytes)
-        return open_batches(self._log, offset, max_bytes, limit)
-
-    @guarded
     def find_offset(
         self, timestamp: int, *, isolation: LogIsolation = "log_end"
     ) -> TimestampOffset | None:
@@ -1103,8 +1099,9 @@ class WritableLog(ClosedAtEnd):
         ...         log.find_offset(1)
         TimestampOffset(timestamp=1700000000000, offset=0, leader_epoch=0)
         """
-        timestamp = integer("timestamp", timestamp)
-        return find_visible_offset(self._log, timestamp, isolation)
+        with self.runtime.lock, self.runtime.guard():
+            timestamp = integer("timestamp", timestamp)
+            return find_visible_offset(self._log, timestamp, isolation)
 
     def offsets_for_times(self, timestamps: Times) -> npt.NDArray[np.int64]:
         """Return the first offset at or after each of many timestamps.
@@ -1130,12 +1127,13 @@ class WritableLog(ClosedAtEnd):
         array([ 0, -1])
         """
         start = self.log_start_offset
-        return for_each_time(timestamps, lambda ms: self._offset_for_time(ms, start))
 
-    @guarded
-    def _offset_for_time(self, timestamp: int, start: int) -> int:
-        record = find_record(self._log, timestamp, start)
-        return NOT_FOUND if record is None else record.offset
+        def find(timestamp: int) -> int:
+            with self.runtime.lock, self.runtime.guard():
+                record = find_record(self._log, timestamp, start)
+            return NOT_FOUND if record is None else record.offset
+
+        return for_each_time(timestamps, find)
 
     def producer_states(self) -> npt.NDArray[np.void]:
         """Return the state of each producer at the log's end, from the files.
@@ -1184,7 +1182,6 @@ class WritableLog(ClosedAtEnd):
         first = self.log_start_offset if start is None else start
         return aborted_between(self.path, first, MAX_OFFSET if end is None else end)
 
-    @guarded
     def find_aborted(self, start: int, end: int) -> list[AbortedTransaction]:
         """Return the aborted transactions between two offsets, as a broker finds them.
 
@@ -1207,7 +1204,8 @@ class WritableLog(ClosedAtEnd):
         ...         log.find_aborted(0, 9)
         []
         """
-        return aborted_in_indexes(self._log, start, end)
+        with self.runtime.lock, self.runtime.guard():
+            return aborted_in_indexes(self._log, start, end)
 
     # Closing
 
@@ -1242,7 +1240,8 @@ class WritableLog(ClosedAtEnd):
                 try:
                     unreported = runtime.failure is not None and not runtime.is_reported
                     if not runtime.closed and (runtime.failure is None or unreported):
-                        runtime.run(self._close_in_order)
+                        with runtime.guard():
+                            self._close_in_order()
                 finally:
                     self._abandon()
         finally:
@@ -1290,7 +1289,6 @@ class WritableLog(ClosedAtEnd):
             segment.close_handles()
         self._release(in_order=False)
 
-    @guarded
     def rename_directory(self, target: Path) -> None:
         """Rename the directory of the log, which stays open.
 
@@ -1317,9 +1315,10 @@ class WritableLog(ClosedAtEnd):
         ...         os.listdir(root), log.path.name
         (['orders-0'], 'orders-0')
         """
-        flush(self._log, self._log.log_end_offset, inclusive=True)
-        self._log.rename_directory(target)
-        self.path = locate(target)
+        with self.runtime.lock, self.runtime.guard():
+            flush(self._log, self._log.log_end_offset, inclusive=True)
+            self._log.rename_directory(target)
+            self.path = locate(target)
 
     def delete(self) -> None:
         """Delete the log with its directory, and close it.
@@ -1342,11 +1341,8 @@ class WritableLog(ClosedAtEnd):
         ...     os.path.exists(f"{root}/orders-0")
         False
         """
-        self._delete()
+        with self.runtime.lock, self.runtime.guard():
+            deletion.delete_log(self._log, self.owner, (self.topic, self.partition))
+            self._release(in_order=True)
+            self._abandon()
         self.runtime.stop()
-
-    @guarded
-    def _delete(self) -> None:
-        deletion.delete_log(self._log, self.owner, (self.topic, self.partition))
-        self._release(in_order=True)
-        self._abandon()

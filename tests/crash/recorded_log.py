@@ -200,7 +200,12 @@ class RecordedLog:
     def checkpoint(self) -> None:
         """Write the checkpoints, as a broker does each minute."""
         log = self.log
-        self.step(lambda: log.runtime.run(lambda: write_checkpoints(log)))
+
+        def write() -> None:
+            with log.runtime.lock, log.runtime.guard():
+                write_checkpoints(log)
+
+        self.step(write)
 
     # Batches
 

@@ -13,6 +13,8 @@ import os
 import shutil
 import sys
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -27,6 +29,7 @@ from kafkalog.errors import (
     LogClosedError,
 )
 from kafkalog.log import ownership
+from kafkalog.log.runtime import Guard
 from kafkalog.storage.durable_file import DISK, Disk
 from kafkalog.testing import ManualClock, open_log
 from tests.log.writing import NOW, batch
@@ -312,6 +315,28 @@ def test_a_refused_append_leaves_the_log_open(tmp_path):
         story.log.read(0, isolation="dirty")
     assert go_on(story)
     end(story)
+
+
+class InterruptingIn(Interrupting):
+    """A tracer that raises at the first line of a function."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        super().__init__(1, KeyboardInterrupt)
+        self.code = function.__code__
+
+    def enter(self, frame, _event, _argument):
+        return self.line if frame.f_code is self.code else None
+
+
+@pytest.mark.parametrize("function", [Guard.__enter__, Guard.__exit__])
+def test_an_interrupt_before_or_after_the_work_leaves_the_log_open(tmp_path, function):
+    story = Story(tmp_path)
+    with pytest.raises(KeyboardInterrupt), InterruptingIn(function):
+        story.log.append(batch(2))
+    with ThreadPoolExecutor(1) as other:  # the lock is free
+        assert other.submit(go_on, story).result()
+    end(story)
+    reopen(story)
 
 
 class InterruptedDisk(Disk):

@@ -110,12 +110,13 @@ def _(patch):
 def _(patch):
     """Readers and the writer wait for the disk."""
     join, flush = Thread.join, flushing.flush_unlocked
+
+    def flush_locked(log, *to, **how):
+        with log.runtime.lock:
+            flush(log, *to, **how)
+
     patch.setattr(Thread, "join", lambda self, **_: join(self, timeout=0.1))
-    patch.setattr(
-        writable_log,
-        "flush_unlocked",
-        lambda log, *to, **how: log.runtime.run(lambda: flush(log, *to, **how)),
-    )
+    patch.setattr(writable_log, "flush_unlocked", flush_locked)
 
 
 @sabotage(
