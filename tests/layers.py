@@ -57,7 +57,7 @@ LAYERS: Final = [
     Layer(
         "base",
         ("codecs", "config", "text", "optional_packages"),
-        "compression, checksums, varints; settings; numbers and ids as text; packages "
+        "compression, checksums; settings; numbers and ids as text; packages "
         "imported on use",
     ),
     Layer("errors", ("errors",), "imported by all but the kernels, imports nothing"),

@@ -265,29 +265,35 @@ def later_sequence(base: int, delta: int) -> int:
 def batch_records(entry: Entry, content: bytes) -> Iterator[Record]:
     """Yield the records of a batch, from its decompressed bytes."""
     records = Reader(content)
-    for _ in range(entry["count"]):
+    for number in range(entry["count"]):
         body = Reader(records.take(records.varint()))
         body.take(1)
         timestamp = int64(entry["base_timestamp"] + body.varlong())
         delta, base = body.varint(), entry["base_sequence"]
         if entry["timestamp_type"] == "LogAppendTime":
             timestamp = entry["max_timestamp"]
-        yield {
+        record = {
             "offset": int64(entry["base_offset"] + delta),
             "timestamp": timestamp,
             "timestamp_type": entry["timestamp_type"],
             "sequence": -1 if base < 0 else later_sequence(base, delta),
             "key": body.varint_bytes(),
             "value": body.varint_bytes(),
-            "headers": [
-                (body.take(body.varint()), body.varint_bytes())
-                for _ in range(body.varint())
-            ],
+            "headers": list(headers(body)),
         }
         if body.left:
             raise ValueError("record is longer than its fields")
-    if records.left:
-        raise ValueError("bytes after the last record")
+        if number == entry["count"] - 1 and records.left:
+            raise ValueError("bytes after the last record")
+        yield record
+
+
+def headers(body: Reader) -> Iterator[tuple[bytes, bytes | None]]:
+    count = body.varint()
+    if count < 0:
+        raise ValueError("negative number of headers")
+    for _ in range(count):
+        yield body.take(body.varint()), body.varint_bytes()
 
 
 def one_message(data: bytes) -> Entry:

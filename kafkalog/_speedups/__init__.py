@@ -88,7 +88,6 @@ from kafkalog._speedups.validate import (
     survey_batches,
     take_batches,
 )
-from kafkalog._speedups.varint import decode_varints, encode_varints
 from kafkalog._speedups.wire_format import (
     count_message_indexes,
     read_message_indexes,
@@ -116,13 +115,11 @@ __all__ = [
     "crc_many",
     "decode_headers",
     "decode_records",
-    "decode_varints",
     "decompress_streams",
     "divide_totals",
     "due_entries",
     "dump_batches",
     "dump_records",
-    "encode_varints",
     "fill_begin_times",
     "fill_slots",
     "find_batch",

@@ -1,1 +1,1 @@
-"""Encodings of bytes: compression, checksums, varints, text."""
+"""Encodings of bytes: compression and checksums."""

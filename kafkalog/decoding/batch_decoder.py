@@ -25,7 +25,6 @@ import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog._speedups import Status
-from kafkalog.codecs.varint_arrays import MAX_VARINT_BYTES, decode_varints
 from kafkalog.decoding.decompression import Payloads, decompress_batches
 from kafkalog.decoding.large_batches import record_error, split_large_batches
 from kafkalog.decoding.read_policy import Bounds
@@ -126,29 +125,24 @@ def _count_error(row: np.void, length: int) -> CorruptRecordError:
     return decode_error(Status.ENTRY_COUNT, int(row["position"]), reason)
 
 
-def truncate_header(data: Bytes, origin: int, row: np.void, most: int) -> np.void:
+def first_records(data: Bytes, origin: int, row: np.void, most: int) -> np.void:
     """Return a batch's header as if the batch ended after its first `most` records.
 
-    The header is unchanged if the batch is compressed, is a message, has no more
-    records, or if the lengths of its records are corrupt.
+    It ends before a corrupt record if that is one of them. The header is unchanged if
+    the batch is compressed, is a message, or has no more records.
     """
-    codec = int(row["attributes"]) & CODEC_MASK
-    if row["magic"] < 2 or codec or row["count"] <= most:
+    compressed = int(row["attributes"]) & CODEC_MASK
+    if row["magic"] < 2 or compressed or row["count"] <= most:
         return row
     start = int(row["position"]) - origin
-    end = start + int(row["size_in_bytes"])
-    position = start + RECORD_BATCH_OVERHEAD
-    for _ in range(most):
-        head = data[position:end][:MAX_VARINT_BYTES].tobytes()
-        try:
-            [length], size = decode_varints(head, 1)
-        except CorruptRecordError:
-            return row
-        position += size + int(length)
-        if length < 0 or position > end:
-            return row
+    first, end = start + RECORD_BATCH_OVERHEAD, start + int(row["size_in_bytes"])
+    status, stop, count = _speedups.skip_records(
+        data, np.array([row]), first, end, most, end - first
+    )
+    if status != Status.OK:  # `stop` is inside the corrupt record
+        return first_records(data, origin, row, count)
     cut = row.copy()
-    cut["count"], cut["size_in_bytes"] = most, position - start
+    cut["count"], cut["size_in_bytes"] = count, stop - start
     return cut
 
 

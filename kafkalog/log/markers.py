@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.decoding.batch_decoder import RecordViews, decode, truncate_header
+from kafkalog.decoding.batch_decoder import RecordViews, decode, first_records
 from kafkalog.decoding.read_policy import Bounds
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import LocatedError, LogArgumentError
@@ -59,7 +59,9 @@ def control_records(
         return
     chosen = rows[which]
     for several in np.flatnonzero(chosen["count"] > 1):
-        chosen[several] = truncate_header(data, origin, chosen[several], 1)
+        first = first_records(data, origin, chosen[several], 1)
+        if first["count"] == 1:  # else it is corrupt, which the decoder reports
+            chosen[several] = first
     for views in decode(
         data,
         origin,

@@ -14,16 +14,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kafkalog.decoding.batch_decoder import truncate_header
-from kafkalog.decoding.record_batch import Record, RecordBatch
+from kafkalog._speedups import Status
+from kafkalog.decoding.batch_decoder import decode, first_records
+from kafkalog.decoding.read_policy import Bounds
+from kafkalog.decoding.workspace import RecordSpans, Workspace
 from kafkalog.errors import LocatedError, OffsetNotAvailableError
-from kafkalog.formats.batch_headers import RECORDS_COUNT
-from kafkalog.formats.layout import (
-    LOG_OVERHEAD,
-    MAX_BATCH_BYTES,
-    NO_TIMESTAMP,
-    SIZE_OFFSET,
-)
+from kafkalog.formats.batch_headers import decode_error, find_invalid_size_or_magic
+from kafkalog.formats.layout import MAX_BATCH_BYTES, NO_TIMESTAMP
 from kafkalog.log.state import LogState
 from kafkalog.log.watermarks import LogIsolation, read_limit_of
 from kafkalog.segment.file_batches import Window, windows
@@ -138,35 +135,48 @@ def _first_record(
     row = window.rows[place]
     epoch = int(row["leader_epoch"])
     try:
-        for record in _records_of(window, row):
-            if record.timestamp >= timestamp and record.offset >= start:
+        for records in _records_of(window, row):
+            times, offsets = records["timestamp"], records["offset"]
+            for slot in np.flatnonzero((times >= timestamp) & (offsets >= start))[:1]:
                 return TimestampOffset(
-                    record.timestamp, record.offset, epoch if epoch >= 0 else None
+                    int(times[slot]), int(offsets[slot]), epoch if epoch >= 0 else None
                 )
     except LocatedError as error:
         error.kafka_name = error.as_rejection().kafka_name
-        raise error.located(segment.path, int(row["position"])) from None
+        raise error.located(segment.path) from None
     return None
 
 
-def _records_of(window: Window, row: np.void) -> Iterator[Record]:
+def _records_of(window: Window, row: np.void) -> Iterator[RecordSpans]:
     """Yield the records of a batch; those before a corrupt one precede its error."""
-    start = int(row["position"]) - window.origin
     # As in Kafka, records are read with a magic above 2, but not with one below 0.
-    any_magic = bool(row["magic"] == 2)
+    position = int(row["position"])
+    if row["magic"] < 2:
+        invalid = find_invalid_size_or_magic(window.data[position - window.origin :])
+        if invalid is not None:
+            raise decode_error(Status.ENTRY_MAGIC, position, invalid.reason)
+    try:
+        yield from _decoded(window, row)
+    except LocatedError:
+        before = first_records(window.data, window.origin, row, int(row["count"]) - 1)
+        if before["count"] < row["count"]:
+            yield from _decoded(window, before)
+        raise
+
+
+def _decoded(window: Window, row: np.void) -> Iterator[RecordSpans]:
+    """Yield the records of a batch of valid records, else raise the error."""
     # A batch in memory may be as large as ``max.message.bytes`` allowed.
     limit = max(MAX_BATCH_BYTES, int(row["size_in_bytes"]))
-    try:
-        yield from RecordBatch(window.data, start, max_bytes=limit, any_magic=any_magic)
-    except LocatedError:
-        for count in range(1, int(row["count"])):
-            cut = truncate_header(window.data, window.origin, row, count)
-            size = int(cut["size_in_bytes"])
-            if cut == row:
-                break
-            part = window.data[start : start + size].copy()
-            part[SIZE_OFFSET:LOG_OVERHEAD].view(">i4")[:] = size - LOG_OVERHEAD
-            part[RECORDS_COUNT].view(">i4")[:] = count
-            *_, record = RecordBatch(part, any_magic=any_magic)
-            yield record
-        raise
+    for views in decode(
+        window.data,
+        window.origin,
+        np.array([row]),
+        bounds=Bounds(),
+        limit=limit,
+        workspace=Workspace(),
+        split_large=True,
+    ):
+        if isinstance(views, LocatedError):
+            raise views
+        yield views.records

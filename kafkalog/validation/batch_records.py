@@ -19,7 +19,7 @@ from kafkalog.decoding.batch_decoder import (
     DecodedRecords,
     RecordViews,
     find_records,
-    truncate_header,
+    first_records,
 )
 from kafkalog.decoding.decompression import Payloads, decompress_batches
 from kafkalog.decoding.read_policy import Bounds
@@ -143,7 +143,9 @@ def read_records(
     left = _UNLIMITED if max_records is None else max_records
     for row in rows:
         if left > 0:
-            left -= _read_and_count(data, truncate_header(data, 0, row, left), limit)
+            first = first_records(data, 0, row, left)
+            is_valid = first["count"] == left
+            left -= _read_and_count(data, first if is_valid else row, limit)
 
 
 def _read_and_count(data: Bytes, row: np.void, limit: int) -> int:

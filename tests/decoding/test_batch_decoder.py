@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog.decoding import decompression
-from kafkalog.decoding.batch_decoder import decode, truncate_header
+from kafkalog.decoding.batch_decoder import decode, first_records
 from kafkalog.decoding.read_policy import Bounds
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import BatchTooLargeError, LocatedError
@@ -23,7 +23,7 @@ BIG = 64 << 20
 def test_a_batch_may_be_read_as_if_it_ended_earlier(most):
     data = np.frombuffer(build(2, "none", 0), np.uint8)
     rows, _, _ = scan_headers(data)
-    cut = truncate_header(data, 0, rows[0], most)
+    cut = first_records(data, 0, rows[0], most)
     run = next(
         decode(
             data,
@@ -41,12 +41,22 @@ def test_a_batch_may_be_read_as_if_it_ended_earlier(most):
 
 
 @pytest.mark.parametrize("length", [b"\x01", b"\xff\xff\xff\xff\x7f", b"\x7e"])
-def test_a_batch_with_corrupt_record_lengths_is_not_truncated(length):
+@pytest.mark.parametrize("valid", [0, 1])
+def test_the_first_records_of_a_batch_end_before_a_corrupt_one(length, valid):
     data = bytearray(build(2, "none", 0))
-    data[61 : 61 + len(length)] = length
+    damaged = 61 + valid * (1 + data[61] // 2)
+    data[damaged : damaged + len(length)] = length
     whole = np.frombuffer(bytes(data), np.uint8)
     rows, _, _ = scan_headers(whole)
-    assert truncate_header(whole, 0, rows[0], 2) == rows[0]
+    cut = first_records(whole, 0, rows[0], 2)
+    assert (cut["count"], cut["size_in_bytes"]) == (valid, damaged)
+
+
+@pytest.mark.parametrize(("magic", "codec", "most"), [(2, "gzip", 1), (2, "none", 3)])
+def test_a_compressed_or_short_batch_is_not_shortened(magic, codec, most):
+    data = np.frombuffer(build(magic, codec, 0), np.uint8)
+    rows, _, _ = scan_headers(data)
+    assert first_records(data, 0, rows[0], most) == rows[0]
 
 
 def values_of(views, part="value"):

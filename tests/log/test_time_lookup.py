@@ -1,11 +1,15 @@
 """Lookups by time, limited by the isolation level."""
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 import kafkalog
-from kafkalog import OffsetNotAvailableError
+from kafkalog import LogConfig, OffsetNotAvailableError, _speedups
+from kafkalog.errors import CorruptRecordError
 from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.log.time_lookup import TimestampOffset
+from tests import reference
 from tests.log.writing import NOW, batch, load
 
 LATEST, EARLIEST, GREATEST, EARLIEST_LOCAL, LATEST_TIERED, PENDING = range(-1, -7, -1)
@@ -153,3 +157,96 @@ def test_a_timestamp_is_found_in_a_batch_larger_than_scans_read(tmp_path):
         for timestamp in (0, -3):
             found = log.find_offset(timestamp)
             assert found == (result.max_timestamp, result.first_offset, 0)
+
+
+def damage(log, position, data):
+    """Overwrite bytes of the log's only segment, as a failing disk does."""
+    (path,) = log.path.glob("*.log")
+    with path.open("r+b") as file:
+        file.seek(position)
+        file.write(data)
+
+
+def found_record_by_record(data, timestamp):
+    """Find a record of one batch as Kafka does; "corrupt" if one before it is."""
+    entry = reference.batch(data[:57] + bytes(4))
+    entry["count"] = int.from_bytes(data[57:61], "big", signed=True)
+    try:
+        for record in reference.batch_records(entry, data[61:]):
+            if record["timestamp"] >= timestamp:
+                return record["timestamp"], record["offset"], 0
+    except ValueError:
+        return "corrupt"
+    return None
+
+
+@pytest.fixture(scope="module")
+def short_log(tmp_path_factory):
+    with load(tmp_path_factory.mktemp("short")) as log:
+        log.append(batch(6, timestamp=NOW, size=3))
+        yield log
+
+
+@given(
+    position=st.integers(57, 61 + 6 * 15 - 1),
+    byte=st.integers(0, 127),
+    timestamp=st.integers(NOW, NOW + 5),
+)
+@example(position=57, byte=127, timestamp=NOW + 5)  # the count of records
+@example(position=60, byte=5, timestamp=NOW + 4)
+@example(position=61 + 3 * 15, byte=0, timestamp=NOW + 2)
+def test_a_lookup_in_a_damaged_batch_finds_the_records_before_the_damage(
+    short_log, position, byte, timestamp
+):
+    (path,) = short_log.path.glob("*.log")
+    valid = path.read_bytes()
+    assert len(valid) == 61 + 6 * 15
+    damage(short_log, position, bytes([byte]))
+    try:
+        found = short_log.find_offset(timestamp)
+    except CorruptRecordError:
+        found = "corrupt"
+    expected = found_record_by_record(path.read_bytes(), timestamp)
+    damage(short_log, 0, valid)
+    assert found == expected
+
+
+@pytest.fixture
+def decoded_records(monkeypatch):
+    """A list of the numbers of records that each call of a kernel has decoded."""
+    counts = []
+
+    def counted(kernel, records):
+        def call(*arguments):
+            result = kernel(*arguments)
+            counts.append(result[records])
+            assert sum(counts) <= 10 * LONG, "the time is not linear"
+            return result
+
+        return call
+
+    for name, records in (("decode_records", 3), ("skip_records", 2)):
+        kernel = getattr(_speedups, name)
+        monkeypatch.setattr(_speedups, name, counted(kernel, records))
+    return counts
+
+
+LONG = 100_000
+
+
+def test_a_lookup_in_a_long_damaged_batch_decodes_each_record_a_few_times(
+    tmp_path, decoded_records
+):
+    with load(tmp_path, LogConfig(max_message_bytes=4 << 20)) as log:
+        log.append(batch(LONG, size=3))
+        (path,) = log.path.glob("*.log")
+        data = path.read_bytes()
+        key = b"key-%d" % (LONG - 10)
+        damage(log, data.index(key) - 1, b"\x7f")  # the length of the key
+        decoded_records.clear()
+        assert log.find_offset(NOW + LONG - 11) == (NOW + LONG - 11, LONG - 11, 0)
+        with pytest.raises(CorruptRecordError) as caught:
+            log.find_offset(NOW + LONG - 10)
+        assert caught.value.kafka_name == "InvalidRecordException"
+        assert caught.value.path == path
+        assert LONG - 10 <= sum(decoded_records) <= 10 * LONG

@@ -125,6 +125,57 @@ def test_a_record_may_begin_with_any_varint(varint):
     assert len(read_all(at_the_end(bytes(header) + varint))) == 1
 
 
+def deltas(timestamp, offset):
+    """Decode a record with these varints as timestamp delta and offset delta."""
+    body = b"\0" + timestamp + offset + b"\x01\x01\x00"
+    record = reference.varlong(len(body)) + body
+    header = bytearray(build(2, "none", 0, 1)[:61])
+    struct.pack_into(">i", header, 8, 49 + len(record))
+    struct.pack_into(">q", header, 27, 0)
+    [found] = RecordBatch(at_the_end(bytes(header) + record))
+    return found.timestamp, found.offset
+
+
+def numbers_of(bits):
+    # Uniform integers nearly all have the maximum length: draw by width.
+    widths = st.integers(0, bits)
+    return widths.flatmap(lambda w: st.integers(-(1 << w), (1 << w) - 1))
+
+
+@given(timestamp=numbers_of(63), offset=numbers_of(31))
+@example(timestamp=-(2**63), offset=-(2**31))
+@example(timestamp=2**63 - 1, offset=2**31 - 1)
+def test_varints_of_any_width_are_decoded(timestamp, offset):
+    varints = reference.varlong(timestamp), reference.varlong(offset)
+    assert deltas(*varints) == (timestamp, offset)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "offset", "decoded"),
+    [
+        ("00", "8000", (0, 0)),
+        ("00", "80808000", (0, 0)),
+        ("00", "ffffffff7f", (0, -(2**31))),
+        ("00", "ffffffff0f", (0, -(2**31))),
+        ("80808000", "00", (0, 0)),
+        ("ffffffffffffffffff7f", "00", (-(2**63), 0)),
+    ],
+)
+def test_longer_varints_and_excess_bits_are_read_as_kafka_reads_them(
+    timestamp, offset, decoded
+):
+    assert deltas(bytes.fromhex(timestamp), bytes.fromhex(offset)) == decoded
+
+
+@pytest.mark.parametrize("more", [0, 1, 50])
+@pytest.mark.parametrize("width", [5, 10])
+def test_a_varint_must_end_within_its_width(width, more):
+    endless = b"\x80" * (width + more) + b"\x01"
+    varints = (b"\0", endless) if width == 5 else (endless, b"\0")
+    with pytest.raises(LocatedError, match="varint continues after the last byte"):
+        deltas(*varints)
+
+
 GOLDEN = [
     (name, path)
     for name in golden_data.SETS

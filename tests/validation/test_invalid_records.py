@@ -7,22 +7,22 @@ import pytest
 
 from kafkalog.codecs.checksum import crc32c
 from kafkalog.codecs.compression import Codec, compress
-from kafkalog.codecs.varint_arrays import encode_varints
 from kafkalog.errors import CompressionError, InvalidRecordError, UnevenOffsetsError
 from kafkalog.formats.batch_headers import scan_headers
 from kafkalog.validation.append_policy import AppendRules, LeaderPolicy
 from kafkalog.validation.appends import AppendMemory, AppendOrigin
 from kafkalog.validation.invalid_records import read_one_by_one
 from kafkalog.validation.leader_validation import validate_for_leader
+from tests.reference import varlong
 
 TIME = 1_700_000_000_000
 COMPRESSED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 
 
 def record(number, size=None, headers=0):
-    fields = encode_varints([number, number, 1]) + b"k"
-    body = b"\0" + fields + encode_varints([0, headers])
-    return encode_varints([len(body) if size is None else size]) + body
+    fields = varlong(number) + varlong(number) + varlong(1) + b"k"
+    body = b"\0" + fields + varlong(0) + varlong(headers)
+    return varlong(len(body) if size is None else size) + body
 
 
 def batch(stream, codec, count=3):
