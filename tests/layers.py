@@ -40,6 +40,7 @@ LAYERS: Final = [
         ("manager", "cleaner", "verification", "startup", "repairs"),
         "whole log directories",
     ),
+    Layer("rehearsal", ("rehearsal",), "a broker's loading of one log, predicted"),
     Layer("log", ("log",), "one partition; `log/producers`, `log/recovery`"),
     Layer("segment", ("segment",), "the files of one segment"),
     Layer("indexes", ("indexes",), "offset, time and transaction index"),

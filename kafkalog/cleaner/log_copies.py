@@ -16,20 +16,24 @@ from kafkalog.cleaner.corrupt_batches import OnCorruptBatch, locating_errors
 from kafkalog.cleaner.log_cleaner import LogCleaner
 from kafkalog.cleaner.offset_map import SLOT_BYTES
 from kafkalog.config import BrokerConfig, LogConfig
-from kafkalog.errors import CorruptRecordError
+from kafkalog.errors import (
+    CorruptRecordError,
+    KafkaLogError,
+    LogCleaningAbortedError,
+)
 from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.log.clock import Clock
 from kafkalog.log.ownership import Name
 from kafkalog.log.recovery.recovery_report import RecoveryReport
 from kafkalog.log.topic_settings import PartitionSettings
 from kafkalog.log.writable_log import WritableLog
-from kafkalog.startup.log_rehearsal import (
+from kafkalog.rehearsal.log_rehearsal import (
     CheckpointedOffsets,
     LogRehearsal,
     LogStartError,
     rehearse,
 )
-from kafkalog.startup.rehearsal_disk import RehearsalDisk
+from kafkalog.rehearsal.rehearsal_disk import RehearsalDisk
 from kafkalog.storage.byte_source import FileSource
 from kafkalog.storage.checkpoint_file import (
     CLEANED_TO,
@@ -92,6 +96,45 @@ def rehearsed(
             write_offsets(rehearsal.copy.parent, CLEANED_TO, line, rehearsal.disk)
         stack.enter_context(locating_errors(directory, rehearsal.copy))
         yield rehearsal
+
+
+def try_cleaning(
+    rehearsal: LogRehearsal, cleaned_to: int | None, broker: BrokerConfig
+) -> tuple[str | None, int]:
+    """Compact the log without output.
+
+    Returns the error that stops it, if any, and the number of records without a
+    key, which are removed.
+
+    All records up to the log end are compacted, as once they are replicated. The
+    log cannot be read afterwards.
+    """
+    log = rehearsal.log
+    name = log.topic, log.partition
+    if cleaned_to is not None:
+        write_offsets(
+            rehearsal.copy.parent, CLEANED_TO, {name: cleaned_to}, rehearsal.disk
+        )
+    log.update_high_watermark(log.log_end_offset)
+    rehearsal.disk.discards_records = True
+    try:
+        with (
+            locating_errors(rehearsal.directory, rehearsal.copy),
+            LogCleaner(
+                {name: log},
+                dedupe_buffer_size=broker.log_cleaner_dedupe_buffer_size,
+                load_factor=broker.log_cleaner_io_buffer_load_factor,
+                io_buffer_size=broker.log_cleaner_io_buffer_size,
+                threads=broker.log_cleaner_threads,
+                check_crcs=False,
+            ) as cleaner,
+        ):
+            result = cleaner.clean(*name)
+    except LogCleaningAbortedError:  # a segment is split, and the round repeated
+        return None, 0
+    except (KafkaLogError, OSError) as error:
+        return rehearsal.describe(error), 0
+    return None, 0 if result is None else result.invalid_messages
 
 
 def cleaner_of(

@@ -14,20 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-
 from kafkalog.config import LogConfig
 from kafkalog.config.log_config import is_older_segment_size
-from kafkalog.decoding.batch_decoder import decode
-from kafkalog.decoding.read_policy import Bounds, ReadPolicy
-from kafkalog.decoding.workspace import Workspace
-from kafkalog.errors import LocatedError, NotALogDirectoryError
-from kafkalog.formats.batch_headers import (
-    BatchHeaders,
-    Bytes,
-    counts_fit,
-)
-from kafkalog.formats.layout import MAX_BATCH_BYTES
+from kafkalog.decoding.read_policy import ReadPolicy
+from kafkalog.decoding.record_counts import count_records, has_count
+from kafkalog.errors import NotALogDirectoryError
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.partition_files import PartitionMetadata
 from kafkalog.indexes.time_index import TimeIndex, last_slot_timestamp
 from kafkalog.log.log import Log
@@ -241,33 +233,3 @@ def count_file_records(segment: LogSegment) -> int:
             for step in records
             if isinstance(step, Step)
         )
-
-
-def has_count(rows: BatchHeaders) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Return which batches have a possible number of records in their headers."""
-    has: np.ndarray[tuple[int], np.dtype[np.bool_]] = rows["magic"] == 2
-    return has & counts_fit(rows, MAX_BATCH_BYTES)
-
-
-def count_records(
-    rows: BatchHeaders, data: Bytes, origin: int
-) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Return the number of records of each batch; decode those of magic 0 and 1.
-
-    A batch whose bytes cannot hold its number of records is corrupt, and has none.
-    """
-    counts = rows["count"].astype(np.int64)
-    decoded = np.flatnonzero(~has_count(rows))
-    counts[decoded] = 0
-    for views in decode(
-        data,
-        origin,
-        rows[decoded],
-        bounds=Bounds(),
-        limit=MAX_BATCH_BYTES,
-        workspace=Workspace(),
-    ):
-        if not isinstance(views, LocatedError):
-            places = np.searchsorted(rows["position"], views.rows["position"])
-            np.add.at(counts, places, views.counts)
-    return counts

@@ -31,7 +31,6 @@ from kafkalog.cleaner.partition_facts import (
     PartitionFacts,
     chosen,
     count_file_records,
-    count_records,
     find_settings,
     partitions_at,
     read_facts,
@@ -48,6 +47,7 @@ from kafkalog.cleaner.retention_decision import Fate
 from kafkalog.cleaner.segment_keeping import kept_by_retention
 from kafkalog.cleaner.unchanged_logs import reasons_not_to_compact
 from kafkalog.config import BrokerConfig, LogConfig
+from kafkalog.decoding.record_counts import count_records
 from kafkalog.formats.batch_headers import have_flag
 from kafkalog.formats.layout import CONTROL_FLAG, MAX_BATCH_BYTES
 from kafkalog.formats.timestamps import as_ms

@@ -17,8 +17,8 @@ from typing import Final, Self
 
 import numpy as np
 
-from kafkalog.cleaner.partition_facts import count_records
 from kafkalog.config import LogConfig
+from kafkalog.decoding.record_counts import count_records
 from kafkalog.errors import (
     CorruptCheckpointError,
     KafkaLogError,

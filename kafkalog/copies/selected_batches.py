@@ -26,7 +26,6 @@ from kafkalog.cleaner.batch_filter import (
     LastRecords,
     sums_of_batches,
 )
-from kafkalog.cleaner.partition_facts import count_records
 from kafkalog.cleaner.retention_decision import BatchDecision
 from kafkalog.copies.record_selection import RecordSelection
 from kafkalog.decoding.batch_decoder import decode
@@ -37,6 +36,7 @@ from kafkalog.decoding.read_policy import (
     CrcCheck,
     ReadPolicy,
 )
+from kafkalog.decoding.record_counts import count_records
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.encoding.batch_encoder import encode
 from kafkalog.encoding.record_columns import ByteColumn, RecordColumns

@@ -23,6 +23,7 @@ from kafkalog.formats.checkpoint import format_offsets, salvage_offsets
 from kafkalog.log.log_segments import list_first
 from kafkalog.log.ownership import WHOLE, own_directory
 from kafkalog.log.topic_settings import TopicSettings
+from kafkalog.rehearsal.log_rehearsal import CheckpointedOffsets
 from kafkalog.repairs.id_repair import find_id_changes
 from kafkalog.repairs.partition_repair import (
     FileChange,
@@ -32,7 +33,6 @@ from kafkalog.repairs.partition_repair import (
 )
 from kafkalog.repairs.repair_backup import RepairBackup
 from kafkalog.repairs.repair_report import RepairAction, RepairKind, RepairReport
-from kafkalog.startup.log_rehearsal import CheckpointedOffsets
 from kafkalog.storage.byte_source import read_regular
 from kafkalog.storage.checkpoint_file import (
     CLEANED_TO,

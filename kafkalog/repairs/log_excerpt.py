@@ -16,9 +16,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kafkalog.cleaner.partition_facts import count_records
 from kafkalog.decoding.decompression import first_offsets
 from kafkalog.decoding.read_policy import SKIPPING
+from kafkalog.decoding.record_counts import count_records
 from kafkalog.errors import LocatedError
 from kafkalog.formats.batch_headers import delta_field, offset_field, scan_headers
 from kafkalog.formats.layout import MAX_BATCH_BYTES, RECORD_BATCH_OVERHEAD

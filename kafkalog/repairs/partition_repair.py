@@ -26,6 +26,14 @@ from kafkalog.log.cluster_metadata import METADATA_PARTITION
 from kafkalog.log.leader_epochs import read_epochs
 from kafkalog.log.log_segments import segments_read
 from kafkalog.log.topic_settings import PartitionSettings
+from kafkalog.rehearsal.log_rehearsal import (
+    CheckpointedOffsets,
+    LogRehearsal,
+    LogStartError,
+    rehearse,
+)
+from kafkalog.rehearsal.rehearsal_disk import RehearsalDisk
+from kafkalog.rehearsal.swap_losses import lost_by_swaps
 from kafkalog.repairs.header_correction import correct_epochs
 from kafkalog.repairs.log_excerpt import (
     LogExcerpt,
@@ -36,13 +44,6 @@ from kafkalog.repairs.log_excerpt import (
 from kafkalog.repairs.repair_report import RepairAction, RepairKind
 from kafkalog.segment.entry_order import UNBOUNDED
 from kafkalog.segment.log_segment import LogSegment
-from kafkalog.startup.log_rehearsal import (
-    CheckpointedOffsets,
-    LogRehearsal,
-    LogStartError,
-    rehearse,
-)
-from kafkalog.startup.rehearsal_disk import RehearsalDisk
 from kafkalog.storage.checkpoint_file import LEADER_EPOCHS
 from kafkalog.storage.durable_file import DISK
 from kafkalog.storage.file_names import (
@@ -61,7 +62,6 @@ from kafkalog.verification.path_verification import verify_locked
 from kafkalog.verification.recovery_effects import STRAYS
 from kafkalog.verification.segment_checks import INDEXES
 from kafkalog.verification.sidecar_checks import CHECKPOINTS
-from kafkalog.verification.swap_effects import lost_by_swaps
 from kafkalog.verification.verification_report import (
     Cause,
     Problem,

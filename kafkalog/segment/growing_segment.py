@@ -27,6 +27,7 @@ from kafkalog.formats.batch_headers import BatchHeaders, Bytes
 from kafkalog.formats.layout import MAX_FILE_BYTES, MAX_OFFSET_DELTA
 from kafkalog.segment.file_batches import (
     BatchPosition,
+    LogEnd,
     find_end,
     greatest_timestamp,
     position_of,
@@ -264,10 +265,17 @@ class GrowingSegment(SegmentFiles):
 
     def next_offset(self) -> int:
         """Return the last offset + 1, or the base offset of an empty segment."""
+        return self.find_end().offset
+
+    def find_end(self) -> LogEnd:
+        """Return the end, read from the last entry of the offset index on.
+
+        It is the start if no batch is where that entry points.
+        """
         indexed = self.offset_index.last_offset
         _, position = self.offset_index.lookup(indexed)
         end = find_end(self.file, indexed, position, self.size)
-        return self.base_offset if end is None else end.offset
+        return LogEnd(self.base_offset, 0) if end is None else end
 
     def truncate_to(self, offset: int) -> int:
         """Remove the batch with `offset` and all after it; return the bytes removed."""

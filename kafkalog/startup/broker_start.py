@@ -21,6 +21,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
+from kafkalog.cleaner.log_copies import try_cleaning
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.errors import ConfigError, KafkaLogError
 from kafkalog.log.cluster_metadata import METADATA_PARTITION
@@ -29,19 +30,19 @@ from kafkalog.log.recovery.log_loading import check_log
 from kafkalog.log.topic_settings import PartitionSettings, TopicSettings
 from kafkalog.manager.cluster_image import ClusterImage
 from kafkalog.manager.identity import Owner
-from kafkalog.startup.found_directories import (
-    FoundDirectory,
-    check_owner,
-    find_directories,
-)
-from kafkalog.startup.loaded_log import LoadedLog, expire_early, place_future
-from kafkalog.startup.log_rehearsal import (
+from kafkalog.rehearsal.log_rehearsal import (
     CheckpointedOffsets,
     LogRehearsal,
     LogStartError,
     describe_error,
     rehearse,
 )
+from kafkalog.startup.found_directories import (
+    FoundDirectory,
+    check_owner,
+    find_directories,
+)
+from kafkalog.startup.loaded_log import LoadedLog, expire_early, place_future
 from kafkalog.startup.missing_logs import (
     describe_lost,
     is_lost,
@@ -346,7 +347,7 @@ class _BrokerStart:
     def _try_cleaning(
         self, loaded: LoadedLog, rehearsal: LogRehearsal, cleaned_to: int | None
     ) -> None:
-        error, keyless = rehearsal.try_cleaning(cleaned_to, self._broker)
+        error, keyless = try_cleaning(rehearsal, cleaned_to, self._broker)
         loaded.note(cleaner_error=error)
         if keyless:
             loaded.note(f"compaction removes {keyless} records without a key")

@@ -22,7 +22,7 @@ from kafkalog.log.ownership import Name
 from kafkalog.log.runtime import DISK_FAILURES
 from kafkalog.manager.found_logs import REMOTE_INDEXES, distinct_directories
 from kafkalog.manager.identity import Owner, check_identities, read_identity
-from kafkalog.startup.log_rehearsal import CheckpointedOffsets, describe_error
+from kafkalog.rehearsal.log_rehearsal import CheckpointedOffsets, describe_error
 from kafkalog.startup.start_report import Freeable, FreeableKind
 from kafkalog.storage.checkpoint_file import (
     CLEANED_TO,
@@ -41,9 +41,11 @@ from kafkalog.storage.file_names import (
 )
 from kafkalog.storage.location import STATUS_BLOCK_BYTES, AnyPath
 from kafkalog.storage.log_directory import is_log_directory
-from kafkalog.verification.recovery_outlook import NOT_OF_DISK
 
 CHECKPOINTS: Final = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEANED_TO)
+
+NOT_OF_DISK: Final = ("NumberFormatException", "IllegalArgumentException")
+"""Exceptions for a checkpoint that do not fail the log directory."""
 
 OF_ZOOKEEPER: Final = (
     f"version=0 in {META_PROPERTIES}: written for a cluster with ZooKeeper. Kafka 4 "

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from kafkalog.log.topic_settings import PartitionSettings
+from kafkalog.rehearsal.log_rehearsal import LogRehearsal
+from kafkalog.rehearsal.segment_contents import contents_from
 from kafkalog.startup.early_expiry import find_early, retention_settings
 from kafkalog.startup.found_directories import FoundDirectory
-from kafkalog.startup.log_rehearsal import LogRehearsal
 from kafkalog.startup.start_report import PartitionStart, StartState
 from kafkalog.storage.file_names import PartitionDir, parse_file_name
-from kafkalog.verification.recovery_effects import contents_from
 
 
 @dataclass(slots=True)

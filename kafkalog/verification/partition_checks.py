@@ -32,6 +32,8 @@ from kafkalog.formats.layout import NO_LEADER_EPOCH
 from kafkalog.log.log_segments import list_first, segments_read
 from kafkalog.log.remote_offsets import find_missing_start
 from kafkalog.log.topic_settings import TopicSettings
+from kafkalog.rehearsal.segment_contents import SegmentContents
+from kafkalog.rehearsal.swap_losses import lost_by_swaps, swap_names
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.byte_source import read_regular
 from kafkalog.storage.checkpoint_file import LEADER_EPOCHS
@@ -48,7 +50,7 @@ from kafkalog.verification.log_checks import (
     all_events,
 )
 from kafkalog.verification.name_checks import check_file_names
-from kafkalog.verification.recovery_effects import PartitionContents, SegmentContents
+from kafkalog.verification.recovery_effects import PartitionContents
 from kafkalog.verification.segment_checks import (
     INDEXES,
     SegmentResult,
@@ -65,7 +67,6 @@ from kafkalog.verification.sidecar_checks import (
     parsed,
     reading,
 )
-from kafkalog.verification.swap_effects import lost_by_swaps, swap_names
 from kafkalog.verification.transaction_checks import check_transactions, spans_of
 from kafkalog.verification.verification_report import (
     Cause,

@@ -14,7 +14,6 @@ Source: ``LogSegment.recover``, ``readNextOffset``; ``LocalLog.splitOverflowedSe
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -23,7 +22,7 @@ import numpy as np
 
 from kafkalog import _speedups
 from kafkalog.config import LogConfig
-from kafkalog.errors import CorruptIndexError, KafkaLogError, LocatedError
+from kafkalog.errors import CorruptIndexError, KafkaLogError
 from kafkalog.formats.batch_headers import (
     BatchHeaders,
     Bytes,
@@ -40,31 +39,17 @@ from kafkalog.formats.layout import (
     RECORD_BATCH_OVERHEAD,
 )
 from kafkalog.indexes.index_table import read_slots
-from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.log.markers import read_markers
-from kafkalog.segment.file_batches import find_end
-from kafkalog.segment.log_segment import LogSegment
+from kafkalog.rehearsal.segment_contents import SegmentContents
 from kafkalog.storage.byte_source import FileSource
-from kafkalog.storage.durable_file import DISK, DurableFile
-from kafkalog.storage.file_names import file_name, parse_file_name
 from kafkalog.text.counted_nouns import counted
-from kafkalog.verification.log_checks import LogCheck
-from kafkalog.verification.sidecar_checks import NO_EPOCHS
 from kafkalog.verification.verification_report import (
     Cause,
-    Findings,
     Problem,
     Recovery,
     Severity,
 )
-
-
-class SegmentContents(NamedTuple):
-    """The number of records of a segment, and the offset after its last batch."""
-
-    records: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,28 +58,6 @@ class PartitionContents:
 
     end: int | None = None
     segments: dict[int, SegmentContents] = field(default_factory=dict)
-
-
-def contents_from(path: Path, base_offset: int, position: int = 0) -> SegmentContents:
-    """Count the records of a segment from `position` on, past any damage.
-
-    A missing file has none.
-    """
-    try:
-        opened = FileSource(path)
-    except FileNotFoundError:
-        return SegmentContents(0, base_offset)
-    with opened as source:
-        facts = LogCheck(
-            source=source,
-            findings=Findings(path.name),
-            start=position,
-            limits=LogSegment(path, base_offset).limits,
-            epochs=NO_EPOCHS,
-            max_batch_bytes=MAX_BATCH_BYTES,
-            advance=lambda _: None,
-        ).run()
-    return SegmentContents(facts.records, facts.last_offset + 1)
 
 
 STRAYS: Final = (
@@ -188,59 +151,6 @@ def find_effect(
         if problem.cause in INSIDE and len(rows):
             return _for_marker(data, rows)
     return None
-
-
-class FramedEnd(NamedTuple):
-    """The end of a log that a broker finds after a clean shutdown.
-
-    `offset` follows the last entry, which ends at byte `position`. If the last entry of
-    the offset index, at byte `beyond_log` of the index, points past the end of the log,
-    the segment counts as empty. If `is_refused`, the entry at `position` has an invalid
-    size, and the log is not opened.
-    """
-
-    offset: int
-    position: int
-    beyond_log: int | None = None
-    is_refused: bool = False
-
-
-READ_ONLY: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
-"""Flags to open a ``.log``, without blocking on a file that is a pipe."""
-
-
-def framed_end(path: Path, base_offset: int) -> FramedEnd:
-    """Return the end of a last segment that a broker does not recover.
-
-    Only the sizes of entries are read; their checksums are not verified.
-    """
-    offset, position, slot = _last_indexed(path, base_offset)
-    with DurableFile(DISK, path, READ_ONLY) as file:
-        try:
-            end = find_end(file, offset, position, file.size())
-        except LocatedError as error:
-            return FramedEnd(base_offset, error.position or 0, is_refused=True)
-    if end is None:
-        return FramedEnd(base_offset, 0, slot)
-    return FramedEnd(end.offset, end.position)
-
-
-def _last_indexed(path: Path, base_offset: int) -> tuple[int, int, int | None]:
-    """Return the offset and position in the last slot of an index, and its byte."""
-    entry = OffsetIndex.ENTRY
-    name = parse_file_name(path.name)
-    suffix = None if name is None else name.suffix
-    try:
-        data, size = read_slots(
-            path.with_name(file_name(base_offset, "index", suffix)), entry.itemsize
-        )
-    except (FileNotFoundError, CorruptIndexError):
-        return base_offset, 0, None
-    slot = size // entry.itemsize * entry.itemsize - entry.itemsize
-    if slot < 0 or len(data) < slot + entry.itemsize:  # empty, or preallocated
-        return base_offset, 0, None
-    last = data[slot : slot + entry.itemsize].view(entry)[0]
-    return base_offset + int(last["relative_offset"]), int(last["position"]), slot
 
 
 def ends_too_early(path: Path, base_offset: int) -> bool:

@@ -26,6 +26,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+from kafkalog.rehearsal.segment_contents import SegmentContents, contents_from
+from kafkalog.rehearsal.swap_losses import FramedEnd, framed_end
 from kafkalog.storage.checkpoint_file import (
     CLEANED_TO,
     HIGH_WATERMARKS,
@@ -47,15 +49,11 @@ from kafkalog.storage.file_names import (
 from kafkalog.storage.location import entries, is_file
 from kafkalog.storage.log_directory import LINKED_FILE
 from kafkalog.verification.recovery_effects import (
-    FramedEnd,
     PartitionContents,
     RecoveryEffect,
-    SegmentContents,
-    contents_from,
     describe_loss,
     ends_too_early,
     find_effect,
-    framed_end,
 )
 from kafkalog.verification.verification_report import (
     Cause,
@@ -66,9 +64,6 @@ from kafkalog.verification.verification_report import (
 )
 
 OFFSETS: Final = (RECOVERY_POINTS, HIGH_WATERMARKS, CLEANED_TO, LOG_STARTS)
-NOT_OF_DISK: Final = ("NumberFormatException", "IllegalArgumentException")
-"""Exceptions for a checkpoint that do not fail the log directory."""
-
 REMOVED: Final = ("deleted", "cleaned", "part")
 """Suffixes of files that a broker removes."""
 

@@ -10,7 +10,7 @@ from kafkalog.cleaner import planned_removals
 from kafkalog.cleaner.removal_report import KeepRule, RemovalCause
 from kafkalog.errors import ConfigError, LogArgumentError, NotALogDirectoryError
 from kafkalog.log.topic_settings import TopicSettings
-from kafkalog.startup.rehearsal_disk import StandInFile
+from kafkalog.rehearsal.rehearsal_disk import StandInFile
 from kafkalog.storage.log_directory import list_partitions
 from kafkalog.testing import ManualClock, ManualScheduler, open_log, open_manager
 from tests import golden_data

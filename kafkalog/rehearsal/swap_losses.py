@@ -12,6 +12,7 @@ Source: ``LogLoader.load``, ``LocalLog.replaceSegments``.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,21 +20,79 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kafkalog.cleaner.partition_facts import count_records
 from kafkalog.decoding.read_policy import SKIPPING
+from kafkalog.decoding.record_counts import count_records
+from kafkalog.errors import CorruptIndexError, LocatedError
+from kafkalog.indexes.index_table import read_slots
+from kafkalog.indexes.offset_index import OffsetIndex
+from kafkalog.segment.file_batches import find_end
 from kafkalog.segment.file_records import FileRecords, Skipped
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.byte_source import FileSource
+from kafkalog.storage.durable_file import DISK, DurableFile
 from kafkalog.storage.file_names import (
     MAX_OFFSET,
     SegmentFile,
     file_name,
+    parse_file_name,
 )
 from kafkalog.storage.leftover_names import offset_of, sort_leftovers
 from kafkalog.text.counted_nouns import counted
-from kafkalog.verification.recovery_effects import framed_end
 
 SWAP: Final = "swap"
+
+
+class FramedEnd(NamedTuple):
+    """The end of a log that a broker finds after a clean shutdown.
+
+    `offset` follows the last entry, which ends at byte `position`. If the last entry of
+    the offset index, at byte `beyond_log` of the index, points past the end of the log,
+    the segment counts as empty. If `is_refused`, the entry at `position` has an invalid
+    size, and the log is not opened.
+    """
+
+    offset: int
+    position: int
+    beyond_log: int | None = None
+    is_refused: bool = False
+
+
+READ_ONLY: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+"""Flags to open a ``.log``, without blocking on a file that is a pipe."""
+
+
+def framed_end(path: Path, base_offset: int) -> FramedEnd:
+    """Return the end of a last segment that a broker does not recover.
+
+    Only the sizes of entries are read; their checksums are not verified.
+    """
+    offset, position, slot = _last_indexed(path, base_offset)
+    with DurableFile(DISK, path, READ_ONLY) as file:
+        try:
+            end = find_end(file, offset, position, file.size())
+        except LocatedError as error:
+            return FramedEnd(base_offset, error.position or 0, is_refused=True)
+    if end is None:
+        return FramedEnd(base_offset, 0, slot)
+    return FramedEnd(end.offset, end.position)
+
+
+def _last_indexed(path: Path, base_offset: int) -> tuple[int, int, int | None]:
+    """Return the offset and position in the last slot of an index, and its byte."""
+    entry = OffsetIndex.ENTRY
+    name = parse_file_name(path.name)
+    suffix = None if name is None else name.suffix
+    try:
+        data, size = read_slots(
+            path.with_name(file_name(base_offset, "index", suffix)), entry.itemsize
+        )
+    except (FileNotFoundError, CorruptIndexError):
+        return base_offset, 0, None
+    slot = size // entry.itemsize * entry.itemsize - entry.itemsize
+    if slot < 0 or len(data) < slot + entry.itemsize:  # empty, or preallocated
+        return base_offset, 0, None
+    last = data[slot : slot + entry.itemsize].view(entry)[0]
+    return base_offset + int(last["relative_offset"]), int(last["position"]), slot
 
 
 class OffsetRange(NamedTuple):

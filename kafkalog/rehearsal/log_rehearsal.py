@@ -17,18 +17,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from kafkalog.cleaner.corrupt_batches import locating_errors
-from kafkalog.cleaner.log_cleaner import LogCleaner
 from kafkalog.config import BrokerConfig
-from kafkalog.errors import KafkaLogError, LogCleaningAbortedError
 from kafkalog.log.clock import Clock, IdleScheduler
 from kafkalog.log.recovery.log_loading import load_log
 from kafkalog.log.recovery.recovery_report import RecoveredSegment, RecoveryReport
 from kafkalog.log.runtime import DISK_FAILURES
 from kafkalog.log.topic_settings import PartitionSettings
 from kafkalog.log.writable_log import WritableLog
-from kafkalog.startup.rehearsal_disk import Original, RehearsalDisk
-from kafkalog.storage.checkpoint_file import CLEANED_TO, LEADER_EPOCHS, write_offsets
+from kafkalog.rehearsal.rehearsal_disk import Original, RehearsalDisk
+from kafkalog.rehearsal.segment_contents import contents_from
+from kafkalog.rehearsal.swap_losses import SwapLoss, find_losses, read_swaps
+from kafkalog.storage.checkpoint_file import LEADER_EPOCHS
 from kafkalog.storage.file_names import (
     MAX_OFFSET,
     PARTITION_METADATA,
@@ -36,8 +35,6 @@ from kafkalog.storage.file_names import (
     parse_file_name,
 )
 from kafkalog.storage.leftover_names import offset_of
-from kafkalog.verification.recovery_effects import contents_from, framed_end
-from kafkalog.verification.swap_effects import SwapLoss, find_losses, read_swaps
 
 FATAL: Final = ("NullPointerException", "IllegalArgumentException")
 """Exceptions for a small file that end the broker, not only its directory."""
@@ -220,7 +217,7 @@ class LogRehearsal:
             base == each.base_offset for each in self._recovered
         ):
             return
-        end = framed_end(original.path, base)
+        end = self.log.growing_segments[-1].find_end()
         losses.trailing = original.size - end.position
         counts = losses.trailing and not is_swapped
         records = self.count_records(base, end.position) if counts else 0
@@ -284,42 +281,6 @@ class LogRehearsal:
                 f"last shutdown was clean; the broker appends after them at offset "
                 f"{self.log.log_end_offset}, and cannot read what it appends"
             )
-
-    def try_cleaning(
-        self, cleaned_to: int | None, broker: BrokerConfig
-    ) -> tuple[str | None, int]:
-        """Compact the log without output.
-
-        Returns the error that stops it, if any, and the number of records without a
-        key, which are removed.
-
-        All records up to the log end are compacted, as once they are replicated. The
-        log cannot be read afterwards.
-        """
-        log, disk = self.log, self.disk
-        name = log.topic, log.partition
-        if cleaned_to is not None:
-            write_offsets(self.copy.parent, CLEANED_TO, {name: cleaned_to}, disk)
-        log.update_high_watermark(log.log_end_offset)
-        disk.discards_records = True
-        try:
-            with (
-                locating_errors(self.directory, self.copy),
-                LogCleaner(
-                    {name: log},
-                    dedupe_buffer_size=broker.log_cleaner_dedupe_buffer_size,
-                    load_factor=broker.log_cleaner_io_buffer_load_factor,
-                    io_buffer_size=broker.log_cleaner_io_buffer_size,
-                    threads=broker.log_cleaner_threads,
-                    check_crcs=False,
-                ) as cleaner,
-            ):
-                result = cleaner.clean(*name)
-        except LogCleaningAbortedError:  # a segment is split, and the round repeated
-            return None, 0
-        except (KafkaLogError, OSError) as error:
-            return self.describe(error), 0
-        return None, 0 if result is None else result.invalid_messages
 
     def describe(self, error: Exception) -> str:
         """Return the message of an error, about the log instead of its stand-ins."""

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog.startup.rehearsal_disk import RehearsalDisk
+from kafkalog.rehearsal.rehearsal_disk import RehearsalDisk
 
 SIZES = st.integers(0, 300)
 CHANGES = st.one_of(

@@ -10,7 +10,7 @@ from kafkalog import KafkaLogError, LogConfig, testing
 from kafkalog.config import BrokerConfig
 from kafkalog.log.recovery.log_loading import load_log
 from kafkalog.log.topic_settings import PartitionSettings
-from kafkalog.startup.log_rehearsal import (
+from kafkalog.rehearsal.log_rehearsal import (
     CheckpointedOffsets,
     LogStartError,
     rehearse,
