@@ -314,7 +314,7 @@ cdef Py_ssize_t count_appends(uint8_t[::1] info, Py_ssize_t bounds) except -1:
 
 
 cdef Rules rules_of(tuple rules) except *:
-    # `validation.append_policy.LeaderPolicy.as_tuple`
+    # `validation.append_policy.AppendPolicy.as_tuple`
     cdef int64_t now = rules[4], before = rules[5], after = rules[6]
     cdef uint64_t earliest = <uint64_t>now - <uint64_t>before
     cdef uint64_t span = <uint64_t>before + <uint64_t>after

@@ -19,13 +19,15 @@ Source: ``UnifiedLog.append``, ``LogAppendInfo.java``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import lru_cache
+from contextlib import closing
 from operator import index
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
 from kafkalog import _speedups
 from kafkalog.decoding.record_batch import RecordBatch
+from kafkalog.encoding.producer_batches import BUFFER_BYTES, ProducerBatches
 from kafkalog.errors import (
     CorruptRecordError,
     KafkaLogError,
@@ -34,7 +36,6 @@ from kafkalog.errors import (
     UnexpectedAppendOffsetError,
 )
 from kafkalog.formats.batch_headers import BatchHeaders, Bytes
-from kafkalog.formats.checkpoint import EpochEntry
 from kafkalog.formats.layout import (
     CODECS,
     MAX_BATCH_BYTES,
@@ -57,8 +58,8 @@ from kafkalog.log.rolling import roll, should_roll
 from kafkalog.log.state import LogState
 from kafkalog.log.watermarks import find_first_unstable, raise_to_log_end
 from kafkalog.storage.file_names import MAX_INT32, MAX_OFFSET
-from kafkalog.validation.append_analysis import analyze_appends, requirements
-from kafkalog.validation.append_policy import AppendRules, LeaderPolicy, rules_of
+from kafkalog.validation.append_analysis import analyze_appends
+from kafkalog.validation.append_policy import AppendPolicy, rules_of
 from kafkalog.validation.appends import (
     UNKNOWN_OFFSET,
     AppendMemory,
@@ -111,29 +112,10 @@ class AppendResult(NamedTuple):
 Outcome = AppendResult | KafkaLogError
 """The result of an append, or the error with which it was rejected."""
 
+_ORIGINS: Final[dict[str, AppendOrigin]] = {each.value: each for each in AppendOrigin}
+
 REPORTED_OFFSETS: Final = 10
 """How many records of a rejected append of a follower are read for its error."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppendOptions:
-    """The origin, leader epoch and role of an append.
-
-    `assigns_offsets` is whether the append gets its offsets here; otherwise the batches
-    have them. `guard` is the verification guard of a transaction, `transaction_version`
-    that of a marker, -1 if unknown.
-    """
-
-    origin: AppendOrigin
-    leader_epoch: int
-    as_follower: bool
-    assigns_offsets: bool = field(init=False)
-    guard: int = NO_GUARD
-    transaction_version: int = TV_UNKNOWN
-
-    def __post_init__(self) -> None:
-        has_offsets = self.as_follower or self.origin is AppendOrigin.RAFT_LEADER
-        object.__setattr__(self, "assigns_offsets", not has_offsets)
 
 
 def integer(what: str, value: int, most: int = MAX_OFFSET) -> int:
@@ -152,36 +134,10 @@ def integer(what: str, value: int, most: int = MAX_OFFSET) -> int:
 
 def origin_of(name: str) -> AppendOrigin:
     """Return the origin of this name; raise `LogArgumentError` for an unknown one."""
-    try:
-        return AppendOrigin(name)
-    except ValueError:
-        names = ", ".join(origin.value for origin in AppendOrigin)
-        raise LogArgumentError(f"origin {name!r}, expected one of {names}") from None
-
-
-@lru_cache(maxsize=64)
-def append_options(
-    origin: Origin,
-    leader_epoch: int | None,
-    latest: EpochEntry | None,
-    guard: int,
-    transaction_version: int,
-    as_follower: bool,
-) -> AppendOptions:
-    """Return append options; the leader epoch is by default that of `latest`, or 0.
-
-    They are cached, as consecutive calls mostly have the same.
-    """
-    if leader_epoch is None:
-        leader_epoch = 0 if latest is None else latest.epoch
-    leader_epoch = integer("leader epoch", leader_epoch, MAX_INT32)
-    return AppendOptions(
-        origin=origin_of(origin),
-        leader_epoch=leader_epoch,
-        as_follower=as_follower,
-        guard=guard,
-        transaction_version=transaction_version,
-    )
+    if name not in _ORIGINS:
+        names = ", ".join(_ORIGINS)
+        raise LogArgumentError(f"origin {name!r}, expected one of {names}")
+    return _ORIGINS[name]
 
 
 class Appender:
@@ -190,67 +146,84 @@ class Appender:
     def __init__(self, log: LogState) -> None:
         self._log = log
         self._memory = AppendMemory()
+        self._encoded: tuple[Bytes, Bytes] | None = None
         self._config = log.config
         self._rules = rules_of(log.config)
 
-    def leader_options(
-        self, origin: Origin, epoch: int | None, guard: int, transaction_version: int
-    ) -> AppendOptions:
-        """Return the options of an append as a leader; see `append_options`."""
-        latest = self._log.leader_epochs.latest
-        return append_options(origin, epoch, latest, guard, transaction_version, False)
+    def policy(
+        self,
+        origin: Origin,
+        leader_epoch: int | None,
+        guard: int = NO_GUARD,
+        transaction_version: int = TV_UNKNOWN,
+        *,
+        as_follower: bool = False,
+    ) -> AppendPolicy:
+        """Return the policy of a call at the present time.
 
-    def follower_options(self, epoch: int | None) -> AppendOptions:
-        """Return the options of an append as a follower."""
-        latest = self._log.leader_epochs.latest
-        return append_options("replication", epoch, latest, NO_GUARD, TV_UNKNOWN, True)
+        The leader epoch is by default the latest one of the log, or 0.
+        """
+        log = self._log
+        if log.config is not self._config:
+            self._config, self._rules = log.config, rules_of(log.config)
+        if leader_epoch is None:
+            latest = log.leader_epochs.latest
+            leader_epoch = 0 if latest is None else latest.epoch
+        else:
+            leader_epoch = integer("leader epoch", leader_epoch, MAX_INT32)
+        return AppendPolicy(
+            self._rules,
+            origin_of(origin),
+            leader_epoch,
+            log.runtime.now_ms(),
+            as_follower,
+            guard,
+            transaction_version,
+        )
 
-    def append(self, views: list[Any], options: AppendOptions) -> list[Outcome]:
+    def append(self, views: list[Any], policy: AppendPolicy) -> list[Outcome]:
         """Append each of `views`, made by `as_view`, and return the outcome of each.
 
         The outcome of a rejected append is its error; the appends after it are written
         all the same. Raises `OSError`, after which the outcome of none is known.
         """
-        return self.write(self._validate(views, options), options)
+        if policy.assigns_offsets:
+            appends = validate_for_leader(views, policy, self._memory)
+        else:
+            required = policy.header_requirements
+            appends = analyze_appends(views, required, self._memory)
+        return self.write(appends, policy)
 
-    def write(self, appends: Appends, options: AppendOptions) -> list[Outcome]:
+    def append_records(
+        self, batches: ProducerBatches, policy: AppendPolicy
+    ) -> list[Outcome]:
+        """Encode batches and append them, as many at a time as fit a buffer."""
+        if self._encoded is None:
+            self._encoded = (
+                np.empty(BUFFER_BYTES, np.uint8),
+                np.empty(BUFFER_BYTES, np.uint8),
+            )
+        outcomes: list[Outcome] = []
+        with closing(batches.encode(self._encoded)) as encoded:
+            for group in encoded:
+                outcomes += self.append(group, policy)
+        return outcomes
+
+    def write(self, appends: Appends, policy: AppendPolicy) -> list[Outcome]:
         """Write appends that were validated, and return the outcome of each."""
         log = self._log
         log.topic_id_file.flush()
         outcomes: list[Outcome] = []
         count = len(appends)
         while (index := len(outcomes)) < count:
-            end = write_run(log, appends, index, options)
+            end = write_run(log, appends, index, policy)
             outcomes += _results(log, appends, index, end)
             if end == index:
-                outcomes.append(_try_append(log, appends, index, options))
+                outcomes.append(_try_append(log, appends, index, policy))
         return outcomes
 
-    def _current_rules(self) -> AppendRules:
-        """Return the rules of the log's present settings."""
-        config = self._log.config
-        if config is not self._config:
-            self._config, self._rules = config, rules_of(config)
-        return self._rules
 
-    def _validate(self, views: list[Any], options: AppendOptions) -> Appends:
-        """Validate appends, without regard to the state of the log."""
-        if options.assigns_offsets:
-            policy = LeaderPolicy(
-                self._current_rules(),
-                options.origin,
-                options.leader_epoch,
-                self._log.runtime.now_ms(),
-            )
-            return validate_for_leader(views, policy, self._memory)
-        max_bytes = None if options.as_follower else self._log.config.max_message_bytes
-        required = requirements(options.origin, options.leader_epoch, max_bytes, True)
-        return analyze_appends(views, required, self._memory)
-
-
-def write_run(
-    log: LogState, appends: Appends, first: int, options: AppendOptions
-) -> int:
+def write_run(log: LogState, appends: Appends, first: int, policy: AppendPolicy) -> int:
     """Write the appends from `first` on that the active segment takes unchanged.
 
     Return the number of the first append that it does not take. Such an append needs a
@@ -274,10 +247,10 @@ def write_run(
     else:
         return first
     log.leader_epochs.flush()
-    if options.assigns_offsets:
+    if policy.assigns_offsets:
         appends.assign_offsets(log.end.offset, first)
     sequences: Bytes | None = None
-    if options.origin is AppendOrigin.CLIENT and not log.producers.is_empty:
+    if policy.origin is AppendOrigin.CLIENT and not log.producers.is_empty:
         rows = appends.rows[appends.row_bounds[first] :]
         sequences = as_bytes(known_sequences(log.producers, rows))
     limits = rolling.segment_limits(log)
@@ -321,7 +294,7 @@ def extend(
 
 
 def _try_append(
-    log: LogState, appends: Appends, index: int, options: AppendOptions
+    log: LogState, appends: Appends, index: int, policy: AppendPolicy
 ) -> Outcome:
     """Append one by the general step; return its error if it is rejected."""
     rejection = appends.errors.get(index)
@@ -330,18 +303,18 @@ def _try_append(
     # A full index may raise after the write.
     log.planned_end = None
     try:
-        return _append(log, appends, index, options)
+        return _append(log, appends, index, policy)
     except KafkaLogError as error:
         return error
 
 
 def _append(
-    log: LogState, appends: Appends, index: int, options: AppendOptions
+    log: LogState, appends: Appends, index: int, policy: AppendPolicy
 ) -> AppendResult:
     """Append one that is valid by the general step."""
     if appends.info["valid_bytes"][index] <= 0:
         return _result(log, appends, index)
-    if options.assigns_offsets:
+    if policy.assigns_offsets:
         appends.assign_offsets(log.log_end_offset, index, index + 1)
     else:
         _check_follows(log, appends, index)
@@ -354,9 +327,9 @@ def _append(
     segment = log.segments.active
     updates = ProducerUpdates(
         log.producers,
-        options.origin,
-        guard=options.guard,
-        transaction_version=options.transaction_version,
+        policy.origin,
+        guard=policy.guard,
+        transaction_version=policy.transaction_version,
     )
     if (rows["producer_id"] != NO_PRODUCER_ID).any():
         original = updates.add(

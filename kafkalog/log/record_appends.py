@@ -11,7 +11,6 @@ Source: ``KafkaProducer.java``, ``RecordAccumulator.java``.
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -20,12 +19,10 @@ import numpy as np
 from kafkalog.codecs.compression import Codec, check_level
 from kafkalog.config import LogConfig
 from kafkalog.encoding.batch_builder import BatchSettings
-from kafkalog.encoding.producer_batches import BUFFER_BYTES, ProducerBatches
 from kafkalog.encoding.record_columns import Int64s
 from kafkalog.errors import KafkaLogError
-from kafkalog.formats.batch_headers import Bytes
 from kafkalog.formats.layout import CodecName
-from kafkalog.log.appending import Appender, AppendOptions, Outcome
+from kafkalog.log.appending import Outcome
 
 NO_OFFSET: Final = -1
 
@@ -77,29 +74,6 @@ class AppendedRecords:
             for i, outcome in enumerate(self.outcomes)
             if isinstance(outcome, KafkaLogError)
         ]
-
-
-class RecordAppender:
-    """Encodes and appends batches of records, in buffers kept from call to call."""
-
-    def __init__(self, appender: Appender) -> None:
-        self._appender = appender
-        self._buffers: tuple[Bytes, Bytes] | None = None
-
-    def append(
-        self, batches: ProducerBatches, options: AppendOptions
-    ) -> AppendedRecords:
-        """Encode the batches and append them, as many at a time as fit a buffer."""
-        if self._buffers is None:
-            self._buffers = (
-                np.empty(BUFFER_BYTES, np.uint8),
-                np.empty(BUFFER_BYTES, np.uint8),
-            )
-        outcomes: list[Outcome] = []
-        with closing(batches.encode(self._buffers)) as encoded:
-            for group in encoded:
-                outcomes += self._appender.append(group, options)
-        return AppendedRecords(outcomes, batches.split.bounds)
 
 
 def batch_settings(

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from kafkalog.config import LogConfig
 from kafkalog.encoding.batch_encoder import DEFAULT_BATCH_BYTES
-from kafkalog.encoding.producer_batches import ProducerBatches, into_producer_batches
+from kafkalog.encoding.producer_batches import into_producer_batches
 from kafkalog.encoding.record_input import RecordsLike, record_columns
 from kafkalog.errors import KafkaLogError, LogArgumentError, RecordsRefusedError
 from kafkalog.formats.batch_headers import BytesLike
@@ -57,7 +57,7 @@ from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.ownership import OwnedDirectory
 from kafkalog.log.producers.producer_append import TV_UNKNOWN
 from kafkalog.log.producers.producer_entry import NO_GUARD, ProducerStateEntry
-from kafkalog.log.record_appends import AppendedRecords, RecordAppender, batch_settings
+from kafkalog.log.record_appends import AppendedRecords, batch_settings
 from kafkalog.log.recovery.recovery_report import RecoveryReport
 from kafkalog.log.remote_offsets import MissingStart
 from kafkalog.log.replaceable_segments import ReplaceableSegments
@@ -75,9 +75,6 @@ from kafkalog.validation.appends import Origin
 
 if TYPE_CHECKING:
     from socket import socket
-
-AppendArguments = tuple[Origin, int | None, int, int]
-"""Origin, leader epoch, guard and transaction version of an append."""
 
 
 def _only(outcomes: list[Outcome]) -> AppendResult:
@@ -117,7 +114,6 @@ class WritableLog(ClosedAtEnd):
         self.runtime = state.runtime
         self._expiry = expiry
         self._appender = Appender(state)
-        self._record_appender = RecordAppender(self._appender)
         self.owner: OwnedDirectory | None = None
         self.report = report
         self.path = locate(state.directory)
@@ -269,8 +265,11 @@ class WritableLog(ClosedAtEnd):
         ...         log.append(batch.build()).last_offset
         0
         """
-        arguments = origin, leader_epoch, guard, transaction_version
-        return _only(self._append_many([as_view(batches)], arguments))
+        views = [as_view(batches)]
+        with self.runtime.lock, self.runtime.guard():
+            appender = self._appender
+            policy = appender.policy(origin, leader_epoch, guard, transaction_version)
+            return _only(appender.append(views, policy))
 
     def append_many(
         self,
@@ -306,15 +305,11 @@ class WritableLog(ClosedAtEnd):
         ...         [result.last_offset for result in results]
         [0, 1]
         """
-        arguments = origin, leader_epoch, guard, transaction_version
-        return self._append_many(as_views(appends), arguments)
-
-    def _append_many(
-        self, views: list[BytesLike], arguments: AppendArguments
-    ) -> list[Outcome]:
+        views = as_views(appends)
         with self.runtime.lock, self.runtime.guard():
-            options = self._appender.leader_options(*arguments)
-            return self._appender.append(views, options)
+            appender = self._appender
+            policy = appender.policy(origin, leader_epoch, guard, transaction_version)
+            return appender.append(views, policy)
 
     def append_records(
         self,
@@ -409,23 +404,14 @@ class WritableLog(ClosedAtEnd):
             is_transactional=is_transactional,
         )
         batches = into_producer_batches(columns, settings, batch_bytes)
-        arguments: AppendArguments = (
-            "client",
-            leader_epoch,
-            guard,
-            transaction_version,
-        )
-        appended = self._append_batches(batches, arguments)
+        with self.runtime.lock, self.runtime.guard():
+            appender = self._appender
+            policy = appender.policy("client", leader_epoch, guard, transaction_version)
+            outcomes = appender.append_records(batches, policy)
+        appended = AppendedRecords(outcomes, batches.split.bounds)
         if appended.refused and on_refused == "raise":
             raise RecordsRefusedError(appended)
         return appended
-
-    def _append_batches(
-        self, batches: ProducerBatches, arguments: AppendArguments
-    ) -> AppendedRecords:
-        with self.runtime.lock, self.runtime.guard():
-            options = self._appender.leader_options(*arguments)
-            return self._record_appender.append(batches, options)
 
     def append_as_follower(
         self, batches: BytesLike, *, leader_epoch: int | None = None
@@ -462,7 +448,7 @@ class WritableLog(ClosedAtEnd):
         ...         log.append_as_follower(batch.build()).last_offset
         5
         """
-        return _only(self._append_many_as_follower([as_view(batches)], leader_epoch))
+        return _only(self.append_many_as_follower([batches], leader_epoch=leader_epoch))
 
     def append_many_as_follower(
         self, appends: Sequence[BytesLike], *, leader_epoch: int | None = None
@@ -492,20 +478,16 @@ class WritableLog(ClosedAtEnd):
         >>> results[0].last_offset
         5
         """
-        return self._append_many_as_follower(as_views(appends), leader_epoch)
-
-    def _append_many_as_follower(
-        self, views: list[BytesLike], epoch: int | None
-    ) -> list[Outcome]:
+        views, outcomes = as_views(appends), list[Outcome]()
         with self.runtime.lock, self.runtime.guard():
             self._log.leads_alone = False  # the leader knows the high watermark
             appender = self._appender
-            if epoch is not None:
-                return appender.append(views, appender.follower_options(epoch))
-            outcomes: list[Outcome] = []
-            for view in views:  # each may change the latest epoch
-                outcomes += appender.append([view], appender.follower_options(None))
-            return outcomes
+            # Without an epoch, each append may change the latest one.
+            calls = [[view] for view in views] if leader_epoch is None else [views]
+            for call in calls:
+                policy = appender.policy("replication", leader_epoch, as_follower=True)
+                outcomes += appender.append(call, policy)
+        return outcomes
 
     def start_verification(
         self,

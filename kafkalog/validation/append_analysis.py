@@ -12,8 +12,7 @@ Source: ``UnifiedLog.analyzeAndValidateRecords``, ``ByteBufferLogInputStream.jav
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -49,11 +48,10 @@ from kafkalog.formats.layout import (
     MIN_SIZE,
     NO_LEADER_EPOCH,
 )
-from kafkalog.validation.append_policy import KernelRules
+from kafkalog.validation.append_policy import HeaderRequirements, KernelRules
 from kafkalog.validation.appends import (
     APPEND,
     AppendMemory,
-    AppendOrigin,
     Appends,
     as_bytes,
 )
@@ -64,46 +62,7 @@ _UNLIMITED: Final = 2**63 - 1
 _MAX_SIZE: Final = 2**31 - 1 - LOG_OVERHEAD
 
 
-class HeaderRequirements(NamedTuple):
-    """Requirements on the batches of an append, as the kernels take them.
-
-    `same_epoch` is whether each batch must have `leader_epoch`, `from_zero` whether it
-    must have base offset 0, `until_newer` whether batches above `leader_epoch` are
-    dropped, and `ascending` whether last offsets must ascend.
-    """
-
-    same_epoch: bool
-    from_zero: bool
-    until_newer: bool
-    ascending: bool
-    leader_epoch: int
-    max_bytes: int
-
-
 _NO_REQUIREMENTS: Final = HeaderRequirements(False, False, False, False, -1, _UNLIMITED)
-
-
-@lru_cache(maxsize=64)
-def requirements(
-    origin: AppendOrigin,
-    leader_epoch: int,
-    max_message_bytes: int | None,
-    ascending: bool,
-) -> HeaderRequirements:
-    """Return the requirements on appends of an origin.
-
-    With `max_message_bytes` None the sizes are not checked, as for a follower. With
-    `ascending` the last offsets must be ascending, as where no offsets are assigned.
-    They are cached, as consecutive calls mostly have the same.
-    """
-    return HeaderRequirements(
-        origin is AppendOrigin.RAFT_LEADER,
-        origin is AppendOrigin.CLIENT,
-        origin is AppendOrigin.REPLICATION,
-        ascending,
-        leader_epoch,
-        _UNLIMITED if max_message_bytes is None else max_message_bytes,
-    )
 
 
 def analyze_appends(

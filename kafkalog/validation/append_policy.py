@@ -1,4 +1,4 @@
-"""Rules of a topic for appends, and the leader that applies them.
+"""Rules of a topic for appends, and what a call of an append states beside them.
 
 Source: ``LogConfig.java``, ``BrokerCompressionType.java``.
 """
@@ -16,7 +16,7 @@ from kafkalog.validation.appends import AppendOrigin
 _MAX_INT64: Final = 2**63 - 1
 
 KernelRules: TypeAlias = tuple[bool, bool, int, bool, int, int, int]
-"""A `LeaderPolicy` as the kernels take it."""
+"""The requirements of an `AppendPolicy` on records, as the kernels take them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,21 +68,63 @@ def rules_of(config: LogConfig) -> AppendRules:
     )
 
 
-class LeaderPolicy(NamedTuple):
-    """Rules, origin, leader epoch and time of an append to a leader."""
+class HeaderRequirements(NamedTuple):
+    """Requirements on the batches of an append, as the kernels take them.
+
+    `same_epoch` is whether each batch must have `leader_epoch`, `from_zero` whether it
+    must have base offset 0, `until_newer` whether batches above `leader_epoch` are
+    dropped, and `ascending` whether last offsets must ascend.
+    """
+
+    same_epoch: bool
+    from_zero: bool
+    until_newer: bool
+    ascending: bool
+    leader_epoch: int
+    max_bytes: int
+
+
+class AppendPolicy(NamedTuple):
+    """All that one call of an append depends on, but its bytes and the log's state.
+
+    `rules` are those of the topic, `now_ms` is the time of the call. `as_follower` is
+    whether the batches are those of a leader's log. `guard` is the verification guard
+    of a transaction, 0 for none; `transaction_version` that of a marker, -1 if unknown.
+    """
 
     rules: AppendRules
     origin: AppendOrigin
     leader_epoch: int
     now_ms: int
+    as_follower: bool = False
+    guard: int = 0
+    transaction_version: int = -1
+
+    @property
+    def assigns_offsets(self) -> bool:
+        """Whether the batches get their offsets here; otherwise they have them."""
+        return not self.as_follower and self.origin is not AppendOrigin.RAFT_LEADER
 
     @property
     def at_append(self) -> bool:
         """Whether records get the time of the append as their timestamp."""
         return self.rules.timestamp_type is TimestampType.LOG_APPEND_TIME
 
+    @property
+    def header_requirements(self) -> HeaderRequirements:
+        """The requirements on batch headers. A follower accepts batches of any size."""
+        origin = self.origin
+        return HeaderRequirements(
+            origin is AppendOrigin.RAFT_LEADER,
+            origin is AppendOrigin.CLIENT,
+            origin is AppendOrigin.REPLICATION,
+            not self.assigns_offsets,
+            self.leader_epoch,
+            _MAX_INT64 if self.as_follower else self.rules.max_message_bytes,
+        )
+
     def as_tuple(self) -> KernelRules:
-        """Return the policy as the kernels take it."""
+        """Return the requirements on records as the kernels take them."""
         rules = self.rules
         return (
             self.origin is AppendOrigin.CLIENT,

@@ -26,7 +26,7 @@ from kafkalog.errors import (
 from kafkalog.formats.batch_headers import scan_headers
 from kafkalog.formats.layout import NO_TIMESTAMP, TRANSACTIONAL_FLAG, TimestampType
 from kafkalog.text.bytes_text import repair_utf8
-from kafkalog.validation.append_policy import LeaderPolicy
+from kafkalog.validation.append_policy import AppendPolicy
 from kafkalog.validation.appends import Appends, bounds_of
 from kafkalog.validation.batch_records import BatchRecords
 
@@ -34,7 +34,7 @@ _FIRST_NOT_ASCII = 0x80
 
 
 def rebuild(
-    append: Appends, batches: Sequence[BatchRecords], policy: LeaderPolicy
+    append: Appends, batches: Sequence[BatchRecords], policy: AppendPolicy
 ) -> Appends:
     """Return the append as one batch of the records of all `batches`.
 
@@ -72,7 +72,7 @@ def check_timestamps(records: BatchRecords) -> None:
         raise LogArgumentError(f"timestamp {least}, expected at least {NO_TIMESTAMP}")
 
 
-def _settings(append: Appends, policy: LeaderPolicy) -> BatchSettings:
+def _settings(append: Appends, policy: AppendPolicy) -> BatchSettings:
     """Return the settings of the new batch: of its first batch and of the leader."""
     first = append.rows[0]
     codec, level = policy.rules.target(Codec(int(append.info["source_codec"][0])))

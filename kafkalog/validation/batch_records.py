@@ -39,7 +39,7 @@ from kafkalog.formats.batch_headers import (
     scan_headers,
 )
 from kafkalog.formats.layout import CODEC_MASK
-from kafkalog.validation.append_policy import LeaderPolicy
+from kafkalog.validation.append_policy import AppendPolicy
 from kafkalog.validation.appends import AppendMemory
 from kafkalog.validation.invalid_records import read_one_by_one
 
@@ -70,7 +70,7 @@ class BatchRecords:
 def read_batch_records(
     data: Bytes,
     row: np.void,
-    policy: LeaderPolicy,
+    policy: AppendPolicy,
     memory: AppendMemory,
     *,
     in_place: bool,

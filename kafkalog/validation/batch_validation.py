@@ -28,7 +28,7 @@ from kafkalog.errors import (
 )
 from kafkalog.formats.batch_headers import BatchHeaders, Bytes
 from kafkalog.formats.layout import NO_TIMESTAMP
-from kafkalog.validation.append_policy import KernelRules, LeaderPolicy
+from kafkalog.validation.append_policy import AppendPolicy, KernelRules
 from kafkalog.validation.appends import AppendMemory, AppendOrigin, Appends, as_bytes
 from kafkalog.validation.batch_conversion import check_timestamps, rebuild
 from kafkalog.validation.batch_records import (
@@ -51,7 +51,7 @@ _HEADER_FAULTS = (
 
 
 def validate_append(
-    append: Appends, policy: LeaderPolicy, memory: AppendMemory
+    append: Appends, policy: AppendPolicy, memory: AppendMemory
 ) -> Appends:
     """Validate one append of at least one batch, and return it as it is to be written.
 
@@ -84,7 +84,7 @@ def validate_append(
     return rebuild(append, batches, policy)
 
 
-def stamp(appends: Appends, policy: LeaderPolicy) -> None:
+def stamp(appends: Appends, policy: AppendPolicy) -> None:
     """Write leader epoch, timestamp type and max timestamp into the batch headers."""
     _speedups.stamp_batches(
         as_bytes(appends.rows),
@@ -96,7 +96,7 @@ def stamp(appends: Appends, policy: LeaderPolicy) -> None:
     )
 
 
-def _stamped(append: Appends, records: BatchRecords, policy: LeaderPolicy) -> Appends:
+def _stamped(append: Appends, records: BatchRecords, policy: AppendPolicy) -> Appends:
     """Return the append with the leader's fields; its records are not changed."""
     timestamp = records.spans["timestamp"]
     append.info["records"] = len(timestamp)
@@ -145,7 +145,7 @@ def _find_faults(
 
 
 def _check_records(
-    row: np.void, records: BatchRecords, faults: Bytes, policy: LeaderPolicy
+    row: np.void, records: BatchRecords, faults: Bytes, policy: AppendPolicy
 ) -> None:
     """Reject the records of a batch that break a rule, all in one error."""
 

@@ -26,12 +26,8 @@ from kafkalog.encoding.record_columns import Int64s
 from kafkalog.errors import KafkaLogError
 from kafkalog.formats.batch_headers import Bytes
 from kafkalog.formats.layout import BATCH, CODEC_MASK, RECORD_BATCH_OVERHEAD
-from kafkalog.validation.append_analysis import (
-    accept_all,
-    analyze_appends,
-    requirements,
-)
-from kafkalog.validation.append_policy import LeaderPolicy
+from kafkalog.validation.append_analysis import accept_all, analyze_appends
+from kafkalog.validation.append_policy import AppendPolicy
 from kafkalog.validation.appends import (
     AppendMemory,
     Appends,
@@ -44,7 +40,7 @@ _place = itemgetter(*map(_NAMES.index, ("position", "size_in_bytes", "attributes
 
 
 def validate_for_leader(
-    views: list[Any], policy: LeaderPolicy, memory: AppendMemory
+    views: list[Any], policy: AppendPolicy, memory: AppendMemory
 ) -> Appends:
     """Copy the appends of a call, validate them, and return them as they are written.
 
@@ -58,9 +54,7 @@ def validate_for_leader(
     fields that Kafka's builder rejects, and `BatchTooLargeError` for a batch that
     decompresses to more bytes than the rules allow.
     """
-    required = requirements(
-        policy.origin, policy.leader_epoch, policy.rules.max_message_bytes, False
-    )
+    required = policy.header_requirements
     accepted = accept_all(views, required, policy.as_tuple(), memory)
     if accepted is not None:
         appends, is_compressed = accepted
@@ -76,7 +70,7 @@ def validate_for_leader(
 
 
 def _accepts_records(
-    appends: Appends, policy: LeaderPolicy, memory: AppendMemory
+    appends: Appends, policy: AppendPolicy, memory: AppendMemory
 ) -> bool:
     """Return whether the kernel accepts the records of all batches, one per append.
 
@@ -136,7 +130,7 @@ def _joined(chunks: list[bytes | memoryview], memory: AppendMemory) -> Bytes:
     return joined
 
 
-def _validate(append: Appends, policy: LeaderPolicy, memory: AppendMemory) -> Appends:
+def _validate(append: Appends, policy: AppendPolicy, memory: AppendMemory) -> Appends:
     """Validate one append; a rejected one becomes its error."""
     if not len(append.rows):
         return append

@@ -182,7 +182,7 @@ def test_many_buffers_leave_the_same_bytes_as_one(tmp_path, monkeypatch):
     table = [{"value": bytes(number % 300)} for number in range(200)]
     left = []
     for size in (1, 500, 1 << 20):
-        monkeypatch.setattr("kafkalog.log.record_appends.BUFFER_BYTES", size)
+        monkeypatch.setattr("kafkalog.log.appending.BUFFER_BYTES", size)
         home = tmp_path / str(size)
         home.mkdir()
         with load(home) as log:

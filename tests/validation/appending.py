@@ -15,12 +15,8 @@ from kafkalog.encoding.record_columns import ByteColumn, RecordColumns
 from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.formats.layout import TimestampType
 from kafkalog.messages.control_records import end_transaction_marker
-from kafkalog.validation.append_analysis import (
-    analyze_appends,
-    as_views,
-    requirements,
-)
-from kafkalog.validation.append_policy import AppendRules, LeaderPolicy
+from kafkalog.validation.append_analysis import analyze_appends, as_views
+from kafkalog.validation.append_policy import AppendPolicy, AppendRules
 from kafkalog.validation.appends import AppendMemory, AppendOrigin
 from kafkalog.validation.leader_validation import validate_for_leader
 from tests import reference
@@ -58,7 +54,7 @@ def lead(
     *buffers, origin=AppendOrigin.CLIENT, now=T, epoch=EPOCH, next_offset=0, **topic
 ):
     """Validate appends on a leader in one call; assign offsets from `next_offset`."""
-    policy = LeaderPolicy(AppendRules(**topic), origin, epoch, now)
+    policy = AppendPolicy(AppendRules(**topic), origin, epoch, now)
     appends = validate_for_leader(as_views(buffers), policy, AppendMemory())
     appends.assign_offsets(next_offset)
     return appends
@@ -66,7 +62,10 @@ def lead(
 
 def follow(*buffers, origin=AppendOrigin.REPLICATION, epoch=EPOCH, max_bytes=None):
     """Validate appends that keep their offsets."""
-    required = requirements(origin, epoch, max_bytes, True)
+    policy = AppendPolicy(AppendRules(), origin, epoch, T, as_follower=True)
+    required = policy.header_requirements
+    if max_bytes is not None:
+        required = required._replace(max_bytes=max_bytes)
     return analyze_appends(as_views(buffers), required, AppendMemory())
 
 

@@ -9,7 +9,7 @@ from kafkalog.codecs.checksum import crc32c
 from kafkalog.codecs.compression import Codec, compress
 from kafkalog.errors import CompressionError, InvalidRecordError, UnevenOffsetsError
 from kafkalog.formats.batch_headers import scan_headers
-from kafkalog.validation.append_policy import AppendRules, LeaderPolicy
+from kafkalog.validation.append_policy import AppendPolicy, AppendRules
 from kafkalog.validation.appends import AppendMemory, AppendOrigin
 from kafkalog.validation.invalid_records import read_one_by_one
 from kafkalog.validation.leader_validation import validate_for_leader
@@ -82,7 +82,7 @@ def test_records_and_their_count_must_agree(in_place):
 def test_a_batch_of_very_many_records_is_not_read_one_by_one(count, accepted):
     content = record(0, 3) + record(1) * (count - 1)
     rules = AppendRules(max_message_bytes=1 << 30)
-    policy = LeaderPolicy(rules, AppendOrigin.REPLICATION, 0, TIME)
+    policy = AppendPolicy(rules, AppendOrigin.REPLICATION, 0, TIME)
     data = batch(compress(Codec.ZSTD, content), Codec.ZSTD, count).tobytes()
     appends = validate_for_leader([data], policy, AppendMemory())
     error = appends.errors.get(0)

@@ -10,7 +10,7 @@ from kafkalog.log import appending
 from kafkalog.log.leader_epochs import LeaderEpochs
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.validation import append_analysis, batch_validation, leader_validation
-from kafkalog.validation.append_policy import AppendRules, rules_of
+from kafkalog.validation.append_policy import AppendPolicy, AppendRules, rules_of
 from kafkalog.validation.appends import Appends, bounds_of
 from kafkalog.validation.batch_conversion import rebuild
 from tests.oracle.sabotages.register import disable_fast_path, do_nothing, sabotage
@@ -261,13 +261,8 @@ def _(patch):
 @sabotage("a follower keeps the offsets of the leader", "follower-gaps-and-epochs")
 def _(patch):
     """It assigns offsets, as a leader does."""
-
-    def assign(options):
-        object.__setattr__(options, "assigns_offsets", True)
-
     disable_fast_path(patch)
-    patch.setattr(appending.AppendOptions, "__post_init__", assign)
-    patch.setattr(appending, "append_options", appending.append_options.__wrapped__)
+    patch.setattr(AppendPolicy, "assigns_offsets", True)
 
 
 @sabotage("a follower rejects offsets below the log end offset", "follower-refused")
