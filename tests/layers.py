@@ -57,9 +57,9 @@ LAYERS: Final = [
     ),
     Layer(
         "base",
-        ("codecs", "config", "text", "optional_packages"),
+        ("codecs", "config", "text", "optional_packages", "reports"),
         "compression, checksums; settings; numbers and ids as text; packages "
-        "imported on use",
+        "imported on use; the form of reports",
     ),
     Layer("errors", ("errors",), "imported by all but the kernels, imports nothing"),
     Layer("kernels", ("_speedups",), "typed loops over arrays that the caller owns"),

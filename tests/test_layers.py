@@ -33,11 +33,9 @@ KERNELS = [
 UPWARD = {
     ("cleaner/removal_report.py", "export"),
     ("query/records.py", "export"),
-    ("query/diff_report.py", "export"),
     ("query/scan.py", "export"),
     ("repairs/repair_report.py", "export"),
     ("startup/start_report.py", "export"),
-    ("verification/verification_report.py", "export"),
 }
 WRITERS = {"config", "validation", "encoding", "manager", "cleaner", "verification"}
 READERS_OF_LOGS = {

@@ -16,9 +16,8 @@ from kafkalog.export.arrow import TYPES, bytes_array
 from kafkalog.formats.layout import CODECS
 from kafkalog.optional_packages import require
 from kafkalog.query.log_contents import UNKNOWN_CODEC
+from kafkalog.reports import counted, html_table
 from kafkalog.text.bytes_text import bytes_as_data
-from kafkalog.text.counted_nouns import counted
-from kafkalog.text.html_text import html_table
 
 if TYPE_CHECKING:
     import os

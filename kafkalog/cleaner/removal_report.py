@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from kafkalog.formats.timestamps import as_text
-from kafkalog.text.counted_nouns import counted
+from kafkalog.reports import counted
 from kafkalog.text.html_text import html_rows
 
 if TYPE_CHECKING:

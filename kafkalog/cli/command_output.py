@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kafkalog.cli import exits, terminal
 from kafkalog.cli.text_table import SAMPLE_ROWS, Table, TableColumn, lines_of
+from kafkalog.reports import as_cell
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafkalog.query.records import Records
     from kafkalog.query.scan import Scan
+    from kafkalog.reports import ReportBase
 
 Row = dict[str, Any]
 
@@ -31,7 +33,7 @@ class TableField:
 
     name: str
     title: str
-    spell: Callable[[Any], str] = str
+    spell: Callable[[Any], str] = as_cell
     right: bool = False
     may_be_cut: bool = False
 
@@ -59,6 +61,40 @@ def print_rows(
     else:
         texts = (json.dumps(row, ensure_ascii=False) for row in rows)
         _print_json(texts, form)
+
+
+def print_report(
+    report: ReportBase,
+    fields: Sequence[TableField],
+    form: str | None,
+    *,
+    no_color: bool = False,
+    rows: Iterable[Row] | None = None,
+    as_list: bool = False,
+    summary: bool = True,
+) -> None:
+    """Print a report: as one JSON object, or as a list of its rows; else as rows.
+
+    After a table come the notes of the report and its text, if `summary` is true. With
+    JSON Lines and CSV the notes are printed on standard error.
+
+    `rows` are printed in place of those of the report.
+    """
+    form = chosen_format(form)
+    if form == "json" and not as_list:
+        print_object(report.as_dict())
+        return
+    rows = list(report.rows() if rows is None else rows)
+    if form == "json":
+        rows = [{"schema": report.schema, **row} for row in rows]
+    if rows or form != "table":
+        print_rows(rows, fields, form, no_color=no_color)
+    if form == "table":
+        for line in (*report.notes(), *[str(report)] * summary):
+            emit(f"{terminal.escape(line)}\n")
+    elif form != "json":
+        for line in report.notes():
+            exits.print_error(line)
 
 
 def rows_of(table: pa.Table) -> Iterator[Row]:

@@ -30,6 +30,7 @@ from kafkalog.errors import ConfigError, DiskSpaceError, KafkaLogError, LocatedE
 
 if TYPE_CHECKING:
     from kafkalog.query.partition_reader import ScanProblem
+    from kafkalog.reports import ReportBase
 
 
 class Exit(IntEnum):
@@ -132,6 +133,12 @@ def report_problems(problems: Sequence[ScanProblem]) -> None:
     if problems:
         times = "once" if len(problems) == 1 else f"{len(problems)} times"
         raise Damaged(f"corrupt data was skipped {times}")
+
+
+def end_with(report: ReportBase) -> None:
+    """End the command with exit code 1 if its report is not ok."""
+    if not report.ok:
+        click.get_current_context().exit(Exit.DAMAGE)
 
 
 def describe(error: BaseException) -> str:

@@ -32,11 +32,11 @@ from kafkalog.formats.layout import CONTROL_FLAG, MAX_BATCH_BYTES
 from kafkalog.log.ownership import Name
 from kafkalog.messages.internal_records import INTERNAL_TOPICS
 from kafkalog.query.sources import FILE_ENDINGS
+from kafkalog.reports import counted
 from kafkalog.segment.file_records import FileRecords, Step
 from kafkalog.storage.file_names import MAX_OFFSET, parse_partition_dir
 from kafkalog.storage.location import OpenedSource, is_directory, is_file, open_source
 from kafkalog.storage.log_directory import is_partition, list_partitions
-from kafkalog.text.counted_nouns import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa

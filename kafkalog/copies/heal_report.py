@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalog.copies.offset_coverage import OffsetRange
-from kafkalog.text.counted_nouns import counted
+from kafkalog.reports import counted
 from kafkalog.text.html_text import html_rows
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from kafkalog.copies.restore_report import RestoredPartition
 from kafkalog.copies.selected_batches import SelectedBatches
 from kafkalog.log.log import find_end
 from kafkalog.query.readable_offsets import earliest_offset
-from kafkalog.text.counted_nouns import counted
+from kafkalog.reports import counted
 
 TOPICS: Final = {
     "include": "it matches every topic",

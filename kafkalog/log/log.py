@@ -53,6 +53,7 @@ from kafkalog.log.remote_offsets import (
     log_start_in,
 )
 from kafkalog.log.transactions import Transactions, replay_partition
+from kafkalog.reports import counted, html_table
 from kafkalog.segment.file_records import (
     FIRST_STEP_BYTES,
     Skipped,
@@ -68,7 +69,6 @@ from kafkalog.storage.checkpoint_file import (
 )
 from kafkalog.storage.file_names import MAX_OFFSET, parse_partition_dir
 from kafkalog.storage.location import AnyPath, Location, OpenedSource, locate
-from kafkalog.text.html_text import html_table
 
 if TYPE_CHECKING:
     from socket import socket
@@ -672,7 +672,7 @@ def segments_html(title: str, segments: Sequence[LogSegment]) -> str:
     last = segments[-LISTED_SEGMENTS:]
     rows = [(segment.name, _size_of(segment)) for segment in last]
     more = len(segments) - len(rows)
-    footer = f"{more} earlier segments" if more else ""
+    footer = counted(more, "earlier segment") if more else ""
     return html_table(title, ("segment", "bytes"), rows, footer)
 
 

@@ -49,10 +49,9 @@ from kafkalog.query.sources import (
     check_offset,
     find_sources,
 )
+from kafkalog.reports import counted, html_table
 from kafkalog.storage.location import AnyPath, locate_all
 from kafkalog.storage.log_directory import choose_partitions
-from kafkalog.text.counted_nouns import counted
-from kafkalog.text.html_text import html_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -315,12 +314,13 @@ class Scan:
             for source, bounds in self.sources[:SHOWN]
         ]
         more = len(self.sources) - len(rows)
-        footer = f"{more} more sources. " if more else ""
+        hidden = f"{counted(more, 'more source')}." if more else ""
         return html_table(
             "Scan",
             ("source", "offsets", "timestamps"),
             rows,
-            f"{footer}Columns: {', '.join(self.columns)}",
+            hidden,
+            f"Columns: {', '.join(self.columns)}",
         )
 
     @overload

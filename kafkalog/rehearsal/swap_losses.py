@@ -25,6 +25,7 @@ from kafkalog.decoding.record_counts import count_records
 from kafkalog.errors import CorruptIndexError, LocatedError
 from kafkalog.indexes.index_table import read_slots
 from kafkalog.indexes.offset_index import OffsetIndex
+from kafkalog.reports import counted
 from kafkalog.segment.file_batches import find_end
 from kafkalog.segment.file_records import FileRecords, Skipped
 from kafkalog.segment.log_segment import LogSegment
@@ -37,7 +38,6 @@ from kafkalog.storage.file_names import (
     parse_file_name,
 )
 from kafkalog.storage.leftover_names import offset_of, sort_leftovers
-from kafkalog.text.counted_nouns import counted
 
 SWAP: Final = "swap"
 

@@ -33,6 +33,7 @@ from kafkalog.repairs.partition_repair import (
 )
 from kafkalog.repairs.repair_backup import RepairBackup
 from kafkalog.repairs.repair_report import RepairAction, RepairKind, RepairReport
+from kafkalog.reports import counted
 from kafkalog.storage.byte_source import read_regular
 from kafkalog.storage.checkpoint_file import (
     CLEANED_TO,
@@ -45,7 +46,6 @@ from kafkalog.storage.durable_file import DISK, Disk
 from kafkalog.storage.file_names import PartitionDir, parse_partition_dir
 from kafkalog.storage.location import AnyPath, local_path
 from kafkalog.storage.log_directory import is_partition
-from kafkalog.text.counted_nouns import counted
 from kafkalog.verification.path_verification import verify, verify_locked
 from kafkalog.verification.verification_report import (
     Cause,

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalog.text.counted_nouns import counted
+from kafkalog.reports import counted
 from kafkalog.text.html_text import html_rows
 from kafkalog.verification.verification_report import Problem
 

@@ -37,6 +37,7 @@ from kafkalog.rehearsal.log_rehearsal import (
     describe_error,
     rehearse,
 )
+from kafkalog.reports import counted
 from kafkalog.startup.found_directories import (
     FoundDirectory,
     check_owner,
@@ -69,7 +70,6 @@ from kafkalog.storage.file_names import (
     parse_file_name,
 )
 from kafkalog.storage.location import AnyPath, local_path
-from kafkalog.text.counted_nouns import counted
 from kafkalog.verification.name_checks import describe_misnamed
 
 ONE_BROKER: Final = (

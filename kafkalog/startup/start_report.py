@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalog.text.counted_nouns import counted
+from kafkalog.reports import counted
 from kafkalog.text.html_text import html_rows
 
 if TYPE_CHECKING:

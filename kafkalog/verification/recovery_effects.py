@@ -42,8 +42,8 @@ from kafkalog.indexes.index_table import read_slots
 from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.log.markers import read_markers
 from kafkalog.rehearsal.segment_contents import SegmentContents
+from kafkalog.reports import counted
 from kafkalog.storage.byte_source import FileSource
-from kafkalog.text.counted_nouns import counted
 from kafkalog.verification.verification_report import (
     Cause,
     Problem,

@@ -8,20 +8,14 @@ that Kafka repairs by itself without loss.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import ClassVar, Final
 
 from kafkalog.errors import LocatedError
-from kafkalog.text.counted_nouns import counted
-from kafkalog.text.html_text import html_rows
+from kafkalog.reports import ReportBase, ReportRow, counted
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-SCHEMA: Final = 1
 _NUMBERS: Final = re.compile(r"(\d+)")
-_TEXTS: Final = ("path", "cause", "severity", "message", "recovery")
 
 
 class Cause(StrEnum):
@@ -87,7 +81,7 @@ class Recovery(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class Problem(ReportRow):
     """One problem that `verify` found.
 
     Attributes
@@ -165,35 +159,6 @@ class Problem:
         at = -1 if self.position is None else self.position
         return _numeric(self.path), at, self.cause, _numeric(self.message)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the members of the command's JSON, in its order.
-
-        Returns
-        -------
-        dict
-            A member for each attribute from `path` to `lost_segments`.
-
-        Examples
-        --------
-        >>> import kafkalog, tempfile
-        >>> from pathlib import Path
-        >>> with tempfile.TemporaryDirectory() as directory:
-        ...     log = Path(directory, "00000000000000000000.log")
-        ...     _ = log.write_bytes(bytes(4096))
-        ...     [problem] = kafkalog.verify(log).problems
-        >>> str(problem.as_dict()["cause"]), problem.as_dict()["position"]
-        ('preallocated', 0)
-        """
-        return {name: getattr(self, name) for name in MEMBERS}
-
-
-MEMBERS: Final = tuple(
-    member.name
-    for member in fields(Problem)
-    if member.name not in ("reason", "topic_partition")
-)
-"""The members of a problem in JSON; the message has the text of the others."""
-
 
 def as_error(problem: Problem, reason: str) -> Problem:
     """Return a problem without a loss as an error, for another reason as well."""
@@ -212,7 +177,7 @@ def _numeric(text: str) -> list[str | int]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Report:
+class Report(ReportBase):
     """The result of `verify`: counts, and the problems found.
 
     Attributes
@@ -235,6 +200,12 @@ class Report:
     True
     """
 
+    ROWS: ClassVar = "problems"
+    NOUN: ClassVar = "problem"
+    HTML_COLUMNS: ClassVar = (
+        "severity", "cause", "path", "position", "offset", "message",
+    )  # fmt: skip
+
     files: int
     bytes: int
     batches: int
@@ -256,53 +227,6 @@ class Report:
         """Number of problems that are warnings."""
         return len(self.problems) - self.errors
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the object that ``kafkalog verify --format json`` prints.
-
-        Returns
-        -------
-        dict
-            The counts, and the problems as dictionaries.
-
-        Examples
-        --------
-        >>> report = Report(files=1, bytes=0, batches=0, records=0, problems=())
-        >>> list(report.as_dict())
-        ['schema', 'files', 'bytes', 'batches', 'records', 'problems']
-        """
-        return {
-            "schema": SCHEMA,
-            "files": self.files,
-            "bytes": self.bytes,
-            "batches": self.batches,
-            "records": self.records,
-            "problems": [problem.as_dict() for problem in self.problems],
-        }
-
-    def to_arrow(self) -> pa.Table:
-        """Return the problems as a table, one row each.
-
-        Returns
-        -------
-        pyarrow.Table
-            A column for each member of `Problem.as_dict`, in their order.
-
-        Raises
-        ------
-        MissingDependencyError
-            If pyarrow is not installed.
-
-        Examples
-        --------
-        >>> report = Report(files=1, bytes=0, batches=0, records=0, problems=())
-        >>> report.to_arrow().column_names[:4]
-        ['path', 'position', 'offset', 'cause']
-        """
-        from kafkalog.export.report_table import report_table
-
-        rows = [problem.as_dict() for problem in self.problems]
-        return report_table(rows, MEMBERS, dict.fromkeys(_TEXTS, "string"))
-
     def __str__(self) -> str:
         read = (
             counted(self.files, "file"),
@@ -312,16 +236,6 @@ class Report:
         )
         found = counted(self.errors, "error"), counted(self.warnings, "warning")
         return f"{', '.join(read)}: {', '.join(found)}"
-
-    def __repr__(self) -> str:
-        return f"<Report: {self}>"
-
-    def _repr_html_(self) -> str:
-        """Return the counts and the first problems as HTML, for notebooks."""
-        if not self.problems:
-            return f"<p>Report: {self}</p>"
-        shown = ("severity", "cause", "path", "position", "offset", "message")
-        return html_rows(f"Report: {self}", shown, self.problems, "problem")
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from kafkalog.cli import command_output
+from kafkalog.cli import command_output, exits
 from kafkalog.cli.command_options import (
     LocalPath,
     examples,
@@ -15,12 +15,11 @@ from kafkalog.cli.command_options import (
     selection_options,
 )
 from kafkalog.cli.command_output import TableField
-from kafkalog.cli.exits import Exit
 
 FIELDS: Final = (
     TableField("topic", "topic"),
     TableField("partition", "partition", right=True),
-    TableField("equal", "equal", lambda equal: "yes" if equal else "no"),
+    TableField("equal", "equal"),
     TableField("first_difference", "first difference", right=True),
     TableField("leader_epoch", "leader epoch", right=True),
     TableField("records_only_in_a", "only in a", right=True),
@@ -78,8 +77,5 @@ def command(
     report = diff(
         a, b, compare_bytes=compare_bytes, topics=topics, partitions=partitions
     )
-    rows = [row.as_dict() for row in report.partitions]
-    form = command_output.chosen_format(form)
-    command_output.print_rows(rows, FIELDS, form, no_color=no_color)
-    if not report.equal:
-        click.get_current_context().exit(Exit.DAMAGE)
+    command_output.print_report(report, FIELDS, form, no_color=no_color, as_list=True)
+    exits.end_with(report)

@@ -11,7 +11,7 @@ import click
 from kafkalog.cli import command_output, exits, terminal
 from kafkalog.cli.command_options import examples, format_options, sources_argument
 from kafkalog.cli.command_output import TableField
-from kafkalog.text.counted_nouns import counted
+from kafkalog.reports import counted
 
 TIMES: Final = ("first_timestamp", "max_timestamp")
 SEGMENT: Final = (

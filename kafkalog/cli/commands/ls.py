@@ -17,7 +17,7 @@ from kafkalog.cli.command_options import (
     sources_argument,
 )
 from kafkalog.cli.command_output import TableField
-from kafkalog.text.counted_nouns import counted
+from kafkalog.reports import counted
 
 TIMES: Final = (
     TableField("first_timestamp", "first time, UTC", terminal.in_seconds),

@@ -17,7 +17,7 @@ from kafkalog.cli.command_options import (
 )
 from kafkalog.cli.command_output import TableField
 from kafkalog.cli.exits import Exit
-from kafkalog.text.counted_nouns import counted
+from kafkalog.reports import counted
 
 if TYPE_CHECKING:
     from kafkalog.startup.start_report import StartReport

@@ -26,7 +26,7 @@ from kafkalog.cli.command_options import (
 from kafkalog.cli.command_output import TableField
 from kafkalog.cli.exits import Exit, refusals
 from kafkalog.cli.terminal import progress_bar
-from kafkalog.text.counted_nouns import counted
+from kafkalog.reports import counted
 
 if TYPE_CHECKING:
     from kafkalog.copies.record_selection import Predicate

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
-from kafkalog.cli import command_output
+from kafkalog.cli import command_output, exits
 from kafkalog.cli.command_options import (
     examples,
     format_options,
@@ -16,11 +16,7 @@ from kafkalog.cli.command_options import (
     selection_options,
 )
 from kafkalog.cli.command_output import TableField
-from kafkalog.cli.exits import Exit
 from kafkalog.cli.terminal import progress_bar
-
-if TYPE_CHECKING:
-    from kafkalog.verification.verification_report import Report
 
 FIELDS: Final = (
     TableField("path", "path"),
@@ -110,18 +106,5 @@ def command(
             )
         reports.append((path, report))
     report = combine_reports(reports) if len(paths) > 1 else report
-    _show(report, command_output.chosen_format(form), no_color=no_color)
-    if not report.ok:
-        click.get_current_context().exit(Exit.DAMAGE)
-
-
-def _show(report: Report, form: str, *, no_color: bool) -> None:
-    """Print the problems: as JSON with the counts, or as rows and a summary."""
-    if form == "json":
-        command_output.print_object(report.as_dict())
-        return
-    if report.problems or form != "table":
-        rows = (problem.as_dict() for problem in report.problems)
-        command_output.print_rows(rows, FIELDS, form, no_color=no_color)
-    if form == "table":
-        command_output.emit(f"{report}\n")
+    command_output.print_report(report, FIELDS, form, no_color=no_color)
+    exits.end_with(report)
