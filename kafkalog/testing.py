@@ -205,12 +205,16 @@ EFFECTS: Final = (
     "sync_directory",
     "rename",
     "remove",
+    "make_hard_link",
+    "make_symbolic_link",
     "make_directory",
     "remove_directory",
     "set_modified",
     "set_attributes",
 )
 """The methods of `Disk` that change or open a file, except `write_each`."""
+
+OF_TWO_NAMES: Final = ("rename", "make_hard_link", "make_symbolic_link")
 
 
 class SingleWriteDisk(Disk):
@@ -320,7 +324,7 @@ def _traced(effect: str) -> Callable[..., Any]:
     real = getattr(Disk, effect)
 
     def traced(self: TracingDisk, target: Any, *rest: Any, **options: Any) -> Any:
-        others = map(_name_of, rest) if effect == "rename" else rest
+        others = map(_name_of, rest) if effect in OF_TWO_NAMES else rest
         self.calls.append((effect, _name_of(target), *others))
         if self.fails():
             raise _disk_full()
@@ -523,4 +527,5 @@ def write_clean_shutdown(log_directory: Path | str, broker_epoch: int = -1) -> N
     broker_epoch : int
         The broker's epoch, which is written to the marker.
     """
-    Path(log_directory, CLEAN_SHUTDOWN).write_bytes(format_clean_shutdown(broker_epoch))
+    marker = Path(log_directory, CLEAN_SHUTDOWN)
+    DISK.replace(marker, format_clean_shutdown(broker_epoch))

@@ -34,7 +34,6 @@ from kafkalog.rehearsal.log_rehearsal import (
     rehearse,
 )
 from kafkalog.rehearsal.rehearsal_disk import RehearsalDisk
-from kafkalog.storage.byte_source import FileSource
 from kafkalog.storage.checkpoint_file import (
     CLEANED_TO,
     HIGH_WATERMARKS,
@@ -52,7 +51,6 @@ LOAD_FACTOR: Final = 0.45
 """Half of a cleaner's, so that few keys collide."""
 
 LEAST_SLOTS: Final = 16
-STEP_BYTES: Final = 1 << 20
 UNCOPIED_SUFFIXES: Final = (".deleted", ".tmp")
 CHECKPOINTS: Final = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS)
 
@@ -194,7 +192,7 @@ def copy_partition(source: Path, name: Name, target: Path) -> Path:
     for path in sorted(source.iterdir()):
         if is_file(path) and not path.name.endswith(UNCOPIED_SUFFIXES):
             with suppress(FileNotFoundError):  # a broker has deleted it since
-                copy_file(path, directory / path.name)
+                DISK.copy_file(path, directory / path.name)
     DISK.sync_directory(directory)
     for checkpoint in CHECKPOINTS:
         offsets = read_offsets_or_none(source.parent, checkpoint)
@@ -203,19 +201,5 @@ def copy_partition(source: Path, name: Name, target: Path) -> Path:
             write_offsets(target, checkpoint, copied, DISK)
     marker = source.parent / CLEAN_SHUTDOWN
     if is_file(marker):
-        DISK.replace(target / CLEAN_SHUTDOWN, marker.read_bytes())
+        DISK.copy_file(marker, target / CLEAN_SHUTDOWN)
     return directory
-
-
-def copy_file(source: Path, target: Path) -> None:
-    """Copy a file and its modification time, and force the copy to disk."""
-    with (
-        FileSource(source, links=False) as data,
-        DISK.open(target, create=True, exclusive=True) as file,
-    ):
-        position = 0
-        while len(step := data.read(position, STEP_BYTES)):
-            file.write(step.data, position)
-            position += len(step)
-        file.sync()
-    DISK.set_modified(target, source.stat().st_mtime_ns // 1_000_000)

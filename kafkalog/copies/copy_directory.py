@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from shutil import copyfile, rmtree
 from typing import Final, Self
 
 import numpy as np
@@ -89,7 +88,7 @@ class CopyDirectory(PendingDirectory):
 
     def remove(self, name: Name) -> None:
         """Remove the log of a partition."""
-        rmtree(self.path / f"{name[0]}-{name[1]}")
+        DISK.remove_tree(self.path / f"{name[0]}-{name[1]}")
 
     def copy_identity(self, source: Location) -> None:
         """Copy the valid files with the ids of a log directory, unless there are any.
@@ -100,11 +99,9 @@ class CopyDirectory(PendingDirectory):
             return
         identity, bootstrap = source / META_PROPERTIES, source / BOOTSTRAP
         if _is_valid(identity, MetaProperties.parse):
-            copyfile(identity, self.path / META_PROPERTIES)
-            DISK.sync_path(self.path / META_PROPERTIES)
+            DISK.copy_file(identity, self.path / META_PROPERTIES)
         if is_file(bootstrap) and LogSegment(bootstrap).whole_end() is not None:
-            copyfile(bootstrap, self.path / BOOTSTRAP)
-            DISK.sync_path(self.path / BOOTSTRAP)
+            DISK.copy_file(bootstrap, self.path / BOOTSTRAP)
 
 
 def _is_valid(path: Path, parse: Callable[[bytes], object]) -> bool:
@@ -197,9 +194,7 @@ class CopiedLog:
             else:
                 is_valid = False
             if is_valid:
-                copied = directory / path.name
-                copyfile(path, copied)
-                DISK.sync_path(copied)
+                DISK.copy_file(path, directory / path.name)
 
     def finish(
         self,

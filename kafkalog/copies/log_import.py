@@ -21,7 +21,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, repeat
 from pathlib import Path
-from shutil import rmtree
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -43,19 +42,21 @@ from kafkalog.export.batch_columns import (
     record_columns,
 )
 from kafkalog.export.delta_table import errors_of_delta, is_delta_table
-from kafkalog.export.file_export import check_parent, check_target
+from kafkalog.export.file_export import check_target
 from kafkalog.formats.batch_headers import (
     BatchHeaders,
     find_crc_mismatches,
     scan_headers,
 )
 from kafkalog.formats.layout import CODEC_MASK
+from kafkalog.log.clock import IdleScheduler
 from kafkalog.log.opening import open_to_append
 from kafkalog.optional_packages import require
 from kafkalog.storage.checkpoint_file import LOG_STARTS, write_offsets
 from kafkalog.storage.durable_file import DISK, DurableFile
 from kafkalog.storage.file_names import MAX_OFFSET, file_name, parse_partition_dir
 from kafkalog.storage.log_directory import choose_partitions
+from kafkalog.storage.pending_directory import PendingDirectory
 from kafkalog.text.uuid_text import uuid_from_text
 
 if TYPE_CHECKING:
@@ -143,7 +144,8 @@ def import_logs(
     table : Path
         A Delta table, a Parquet file, or a directory of Parquet files.
     logs : Path
-        The log directory, which is made, or has to be empty.
+        The log directory, which is missing or empty. It gets its name when it is
+        complete.
     topics, partitions : sequence, optional
         The topics and partition numbers to import; by default all.
     progress : callable, optional
@@ -158,6 +160,8 @@ def import_logs(
     ------
     FileExistsError, PermissionError
         If `logs` is not empty, or is in another log directory.
+    LogStateError
+        If an interrupted copy is in the way of `logs`.
     UnfitRecordsError
         If the table does not have the columns of a reversible export.
     CorruptRecordError
@@ -184,35 +188,24 @@ def import_logs(
     2
     """
     check_target(logs)
-    check_parent(logs)
+    pending = PendingDirectory(logs)
+    pending.check()
     source = _TableSource(table)
     found = sorted(source.groups)
     chosen = [found[i] for i in choose_partitions(found, topics, partitions)]
-    is_new = not logs.exists()
-    logs.mkdir(exist_ok=True)
-    try:
-        result, written = _write_logs(table, source, chosen, logs, progress)
-        DISK.sync_directory(logs)
+    with pending:
+        result, written = _write_logs(table, source, chosen, pending.path, progress)
         starts = {place: log.log_start_offset for place, log in written.items()}
         if starts := {place: start for place, start in starts.items() if start}:
-            write_offsets(logs, LOG_STARTS, starts, DISK)
+            write_offsets(pending.path, LOG_STARTS, starts, DISK)
         for log in written.values():
-            open_to_append(log.directory, LogConfig(), topic_id=log.topic_id).close()
-    except BaseException:
-        _remove_all(logs, itself=is_new)
-        raise
+            open_to_append(
+                log.directory,
+                LogConfig(),
+                topic_id=log.topic_id,
+                scheduler=IdleScheduler(),  # closing forces all of it to disk
+            ).close()
     return result
-
-
-def _remove_all(logs: Path, *, itself: bool) -> None:
-    """Remove what is in a directory that was empty before, and it, if it was made."""
-    for entry in logs.iterdir():
-        if entry.is_dir():
-            rmtree(entry, ignore_errors=True)
-        else:
-            entry.unlink(missing_ok=True)
-    if itself:
-        logs.rmdir()
 
 
 def _write_logs(

@@ -70,7 +70,7 @@ class Scheduler(Protocol):
 
 
 class IdleScheduler:
-    """A scheduler that runs nothing, for a copy of a log that is removed as a whole."""
+    """A scheduler that runs nothing, for a log that is removed or closed soon."""
 
     def schedule(
         self, name: str, work: Work, delay_ms: int = 0, period_ms: int = ONCE

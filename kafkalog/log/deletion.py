@@ -95,9 +95,7 @@ def delete_log(log: LogState, owner: OwnedDirectory | None, name: Name) -> None:
         log.segments.remove(segment.base_offset)
         segment.rename("", DELETED)
         segment.delete()
-    for path in sorted(log.directory.iterdir()):
-        disk.remove(path)
-    disk.remove_directory(log.directory)
+    disk.remove_tree(log.directory)
     disk.sync_directory(log.directory.parent)
     if owner is not None:
         owner.forget(name)

@@ -462,9 +462,7 @@ class ManagedDirectory:
         """Remove a marked directory and its files."""
         disk = self._context.disk
         try:
-            for path in sorted(marked.iterdir()):
-                disk.remove(path)
-            disk.remove_directory(marked)
+            disk.remove_tree(marked)
             disk.sync_directory(self.path)
         except FileNotFoundError:
             return

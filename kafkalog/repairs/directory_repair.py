@@ -42,7 +42,7 @@ from kafkalog.storage.checkpoint_file import (
     RECOVERY_POINTS,
     Offsets,
 )
-from kafkalog.storage.durable_file import DISK, Disk
+from kafkalog.storage.durable_file import DISK, UNSYNCED, Disk
 from kafkalog.storage.file_names import PartitionDir, parse_partition_dir
 from kafkalog.storage.location import AnyPath, local_path
 from kafkalog.storage.log_directory import is_partition
@@ -419,7 +419,7 @@ class DirectoryRepair:
         with suppress(FileNotFoundError):
             if not reasons or data == read_regular(self._root / file):
                 return
-            (place / file).write_bytes(data)
+            UNSYNCED.replace(place / file, data)
             action = RepairAction(
                 path=file, action=RepairKind.REWRITE, reason="; ".join(reasons)
             )

@@ -23,6 +23,7 @@ from kafkalog.manager.identity import read_identity
 from kafkalog.repairs.partition_repair import FileChange
 from kafkalog.repairs.repair_report import RepairAction, RepairKind
 from kafkalog.storage.byte_source import read_regular
+from kafkalog.storage.durable_file import UNSYNCED
 from kafkalog.storage.file_names import (
     META_PROPERTIES,
     PARTITION_METADATA,
@@ -63,7 +64,7 @@ def _directory_id(
     assert recorded is not None
     properties["directory.id"] = recorded
     result = place / META_PROPERTIES
-    result.write_bytes(format_properties(properties, datetime.now(UTC)))
+    UNSYNCED.replace(result, format_properties(properties, datetime.now(UTC)))
     action = RepairAction(
         path=META_PROPERTIES,
         action=RepairKind.REWRITE,
@@ -86,7 +87,7 @@ def _topic_id(
         PartitionMetadata.parse(read_regular(file))
         return None
     result = place / f"{directory.name}.{PARTITION_METADATA}"
-    result.write_bytes(PartitionMetadata(topic_id).format())
+    UNSYNCED.replace(result, PartitionMetadata(topic_id).format())
     path = f"{directory.name}/{PARTITION_METADATA}"
     action = RepairAction(
         path=path,

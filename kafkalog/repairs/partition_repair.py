@@ -12,7 +12,6 @@ Nothing in the partition's directory is changed.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -45,7 +44,7 @@ from kafkalog.repairs.repair_report import RepairAction, RepairKind
 from kafkalog.segment.entry_order import UNBOUNDED
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.checkpoint_file import LEADER_EPOCHS
-from kafkalog.storage.durable_file import DISK
+from kafkalog.storage.durable_file import UNSYNCED
 from kafkalog.storage.file_names import (
     CLEAN_SHUTDOWN,
     MAX_OFFSET,
@@ -478,7 +477,7 @@ class _Attempt:
             return None
         if not self._files and not self._excerpts:
             return None
-        self._place.mkdir(parents=True)
+        UNSYNCED.make_directories(self._place)
         damage = self._damage
         try:
             with rehearse(
@@ -517,9 +516,10 @@ class _Attempt:
         for base, excerpt in self._excerpts.items():
             disk.remove(copy / file_name(base, "log"))
             if excerpt.new_name is not None:
-                excerpt.write(self._place / excerpt.new_name, DISK)
+                kept = self._place / excerpt.new_name
+                excerpt.write(kept, UNSYNCED)
                 # Loading changes no byte of it.
-                (copy / excerpt.new_name).hardlink_to(self._place / excerpt.new_name)
+                disk.make_hard_link(kept, copy / excerpt.new_name)
         for file, position in self._tails().items():
             with disk.open(copy / file) as log_file:
                 log_file.truncate(position)
@@ -589,7 +589,7 @@ class _Attempt:
             data = after.read_bytes()
             if is_file(before) and before.read_bytes() == data:
                 continue
-            (self._place / file).write_bytes(data)
+            UNSYNCED.replace(self._place / file, data)
             changes.append(
                 self._change(file, RepairKind.REBUILD, reason, self._place / file)
             )
@@ -731,10 +731,10 @@ class _Attempt:
         source, root = self._damage.directory, self._place / "result"
         results = {Path(each.path).name: each.result for each in changes}
         directory = root / source.name
-        directory.mkdir(parents=True)
+        UNSYNCED.make_directories(directory)
         for name in (*CHECKPOINTS, CLEAN_SHUTDOWN):
             if is_file(source.parent / name):
-                shutil.copyfile(source.parent / name, root / name)
+                UNSYNCED.copy_file(source.parent / name, root / name)
         for path in source.iterdir():
             if not is_file(path):
                 continue
@@ -752,6 +752,6 @@ class _Attempt:
 def _stand_in(path: Path, target: Path) -> None:
     """Put a file at `target`: a link for logs and indexes, a copy for small files."""
     if path.name.endswith((".log", *INDEXES)):
-        target.symlink_to(path.absolute())
+        UNSYNCED.make_symbolic_link(path.absolute(), target)
     else:
-        shutil.copyfile(path, target)
+        UNSYNCED.copy_file(path, target)

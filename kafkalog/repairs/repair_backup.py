@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -51,7 +51,7 @@ from kafkalog.repairs.repair_report import RepairAction
 from kafkalog.storage.byte_source import open_regular, read_regular
 from kafkalog.storage.contained_path import check_directories, contained_names
 from kafkalog.storage.disk_space import check_space
-from kafkalog.storage.durable_file import TEMPORARY, Disk
+from kafkalog.storage.durable_file import TEMPORARY, Disk, write_all_of
 from kafkalog.storage.file_names import CLEAN_SHUTDOWN
 from kafkalog.storage.location import is_directory, is_file
 
@@ -59,7 +59,6 @@ PREFIX: Final = ".kafkalog-repair-"
 TIME_FORMAT: Final = "%Y%m%dT%H%M%SZ"
 MANIFEST: Final = "manifest.json"
 ORIGINALS: Final = "originals"
-COPY_BYTES: Final = 1 << 20
 
 
 class RepairBackup:
@@ -292,13 +291,9 @@ class RepairBackup:
 
     def _copy(self, source: Path, target: Path, attributes: FileState) -> None:
         """Copy a file, with other attributes, and force it to disk."""
-        read, _ = open_regular(source)
-        with read, self._disk.open(target, create=True) as file:
-            file.truncate(0)
-            position = 0
-            while data := read.read(COPY_BYTES):
-                file.write(data, position)
-                position += len(data)
+        content, _ = open_regular(source)
+        with content, self._disk.open(target, create=True) as file:
+            write_all_of(content, file)
             self._disk.set_attributes(
                 file,
                 mtime_ns=attributes.mtime_ns,
@@ -316,12 +311,10 @@ class RepairBackup:
 
     def _remove(self) -> None:
         """Remove the directory, the manifest last."""
-        for path in _depth_first(self.directory):
-            if path.name == MANIFEST and path.parent == self.directory:
-                continue
+        for path in sorted(self.directory.iterdir()):
             if is_directory(path):
-                self._disk.remove_directory(path)
-            else:
+                self._disk.remove_tree(path)
+            elif path.name != MANIFEST:
                 self._disk.remove(path)
         self._disk.remove_if_there(self.directory / MANIFEST)
         self._disk.remove_directory(self.directory)
@@ -341,13 +334,6 @@ def _growth(files: Sequence[KeptFile]) -> int:
         if each.original is not None:
             size -= each.original.size
     return most
-
-
-def _depth_first(directory: Path) -> Iterator[Path]:
-    for path in sorted(directory.iterdir()):
-        if is_directory(path):
-            yield from _depth_first(path)
-        yield path
 
 
 def _temporary(target: Path) -> Path:

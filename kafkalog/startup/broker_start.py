@@ -62,6 +62,7 @@ from kafkalog.startup.start_report import (
     StartReport,
     StartState,
 )
+from kafkalog.storage.durable_file import UNSYNCED
 from kafkalog.storage.file_names import (
     MAX_OFFSET,
     META_PROPERTIES,
@@ -275,7 +276,7 @@ class _BrokerStart:
         """Read the settings and partitions of the cluster from a recovered copy."""
         ids = found.path / META_PROPERTIES
         if ids.is_file():
-            (copy.parent / META_PROPERTIES).write_bytes(ids.read_bytes())
+            UNSYNCED.replace(copy.parent / META_PROPERTIES, ids.read_bytes())
         self._settings = TopicSettings([copy.parent], None, None, self._passed_broker)
         if self._owner.cluster is None:
             self._owner.cluster = copy

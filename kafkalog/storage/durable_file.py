@@ -1,9 +1,10 @@
 """All changes that kafkalog makes to files: each is one method of `Disk`.
 
 `Disk` has a method for each system call that changes something: create or open, write,
-truncate, sync, rename, remove. `DurableFile` is an open file, whose methods call those
-of the disk that opened it. Code that writes receives a disk; `DISK` is the real one,
-and tests pass one that counts, fails or records.
+truncate, sync, rename, link, remove. `DurableFile` is an open file, whose methods call
+those of the disk that opened it. Code that writes receives a disk; `DISK` is the real
+one, and tests pass one that counts, fails or records. `UNSYNCED` is for files in a
+temporary directory.
 
 Nothing is buffered, and no error is ignored. When a method returns, the operating
 system has the change; after a sync it is on the disk; a failure raises `OSError`.
@@ -20,6 +21,7 @@ Source: ``CheckpointFile.java``, ``FileRecords.java``, ``Utils.atomicMoveWithFal
 from __future__ import annotations
 
 import errno
+import io
 import mmap
 import os
 import stat
@@ -32,10 +34,13 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.storage import system_calls
+from kafkalog.storage.byte_source import open_regular
 
 Path_ = str | os.PathLike[str]
 Data = bytes | bytearray | memoryview
 """Bytes; `len` is their number."""
+
+COPY_BYTES: Final = 1 << 20
 
 TEMPORARY: Final = ".tmp"
 """Suffix of a file's name while its replacement is written, as in Kafka."""
@@ -218,6 +223,14 @@ class Disk:
         """Remove an empty directory."""
         Path(path).rmdir()
 
+    def make_hard_link(self, path: Path_, target: Path_) -> None:
+        """Give the file at `path` a second name, `target`."""
+        Path(target).hardlink_to(path)
+
+    def make_symbolic_link(self, path: Path_, target: Path_) -> None:
+        """Create a symbolic link to `path` at `target`."""
+        Path(target).symlink_to(path)
+
     def set_modified(self, path: Path_, time_ms: int) -> None:
         """Set a file's modification time, in ms since 1970."""
         os.utime(path, ns=(time_ms * 1_000_000, time_ms * 1_000_000))
@@ -275,6 +288,29 @@ class Disk:
                 self.make_directory(path)
             self.sync_directory(path.parent)
 
+    def remove_tree(self, path: Path_) -> None:
+        """Remove a directory and all that is in it; links in it are not followed."""
+        with os.scandir(path) as entries:
+            content = sorted(entries, key=lambda entry: entry.name)
+        for entry in content:
+            if entry.is_dir(follow_symlinks=False):
+                self.remove_tree(entry.path)
+            else:
+                self.remove(entry.path)
+        self.remove_directory(path)
+
+    def copy_file(self, source: Path_, target: Path_) -> None:
+        """Copy a regular file with its modification time, and force it to disk.
+
+        A file at `target` is overwritten. Raises `FileNotFoundError` if `source` is a
+        symbolic link, or anything else but a regular file.
+        """
+        content, status = open_regular(source)
+        with content, self.open(target, create=True) as file:
+            write_all_of(content, file)
+            file.sync()
+        self.set_modified(target, status.st_mtime_ns // 1_000_000)
+
     def write_over(self, path: Path_, data: Data, *, sync: bool) -> None:
         """Write `data` at the start of a file, which is created but not truncated.
 
@@ -303,5 +339,28 @@ class Disk:
         return True
 
 
+def write_all_of(content: io.FileIO, file: DurableFile) -> None:
+    """Replace the bytes of a file by all of another one, which is read from here on."""
+    if file.size():
+        file.truncate(0)
+    position = 0
+    while data := content.read(COPY_BYTES):
+        file.write(data, position)
+        position += len(data)
+
+
+class UnsyncedDisk(Disk):
+    """A disk for temporary files, of which nothing is forced to disk."""
+
+    def sync(self, file: DurableFile) -> None:
+        """Do nothing."""
+
+    def sync_directory(self, path: Path_) -> None:
+        """Do nothing."""
+
+
 DISK: Final = Disk()
 """The disk of this machine."""
+
+UNSYNCED: Final = UnsyncedDisk()
+"""The disk of this machine, for temporary files."""

@@ -15,12 +15,11 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from shutil import rmtree
 from typing import Final, Self
 
 from kafkalog.errors import LogStateError
 from kafkalog.storage.disk_space import check_space
-from kafkalog.storage.durable_file import DISK, Disk
+from kafkalog.storage.durable_file import DISK
 
 INCOMPLETE: Final = ".incomplete"
 """Suffix of the name of a directory that is being written."""
@@ -32,14 +31,11 @@ class PendingDirectory:
     No directory of `sources` may have the target in it.
     """
 
-    def __init__(
-        self, target: Path, sources: Iterable[Path] = (), disk: Disk = DISK
-    ) -> None:
+    def __init__(self, target: Path, sources: Iterable[Path] = ()) -> None:
         self.target = target.absolute()
         self.path = self.target.with_name(self.target.name + INCOMPLETE)
         self.is_discarded = False
         self._sources = tuple(sources)
-        self._disk = disk
 
     def check(self) -> None:
         """Raise an error unless the directory can be written, and renamed then.
@@ -79,7 +75,7 @@ class PendingDirectory:
 
     def make(self) -> None:
         """Create the directory, under its temporary name."""
-        self._disk.make_directory(self.path)
+        DISK.make_directory(self.path)
 
     def __enter__(self) -> Self:
         self.check()
@@ -98,7 +94,7 @@ class PendingDirectory:
         if error is not None:
             self._remove_after(error)
         elif self.is_discarded:
-            rmtree(self.path)
+            DISK.remove_tree(self.path)
         else:
             self._finish()
 
@@ -106,9 +102,9 @@ class PendingDirectory:
         """Force the directory to disk and give it its name, or remove it."""
         made, was_there = self.path.stat(), self.target.is_dir()
         try:
-            self._disk.sync_directory(self.path)
-            self._disk.rename(self.path, self.target)
-            self._disk.sync_directory(self.target.parent)
+            DISK.sync_directory(self.path)
+            DISK.rename(self.path, self.target)
+            DISK.sync_directory(self.target.parent)
         except BaseException as error:
             self._take_name_back(made, was_there=was_there)
             self._remove_after(error)
@@ -118,14 +114,14 @@ class PendingDirectory:
         """Rename the directory back, if it has its name."""
         with suppress(OSError):
             if os.path.samestat(self.target.stat(), made):
-                self.target.rename(self.path)
+                DISK.rename(self.target, self.path)
                 if was_there:
-                    self.target.mkdir()
+                    DISK.make_directory(self.target)
 
     def _remove_after(self, error: BaseException) -> None:
         """Remove the directory after an error; note on it if that fails, too."""
         try:
-            rmtree(self.path)
+            DISK.remove_tree(self.path)
         except FileNotFoundError:
             pass
         except OSError as failure:

@@ -431,14 +431,14 @@ def test_a_file_that_is_deleted_while_it_is_copied_is_ignored(tmp_path, monkeypa
         log.append_records([{"key": b"k", "value": b"v"}])
     gone = directory / "00000000000000000001.snapshot"
     assert gone.exists()
-    real = log_copies.copy_file
+    real = Disk.copy_file
 
-    def copy_file(source, target):
+    def copy_file(disk, source, target):
         if source == gone:
             source.unlink()
-        real(source, target)
+        real(disk, source, target)
 
-    monkeypatch.setattr(log_copies, "copy_file", copy_file)
+    monkeypatch.setattr(Disk, "copy_file", copy_file)
     (tmp_path / "copy").mkdir()
     copy = log_copies.copy_partition(directory, ("state", 0), tmp_path / "copy")
     assert not gone.exists()

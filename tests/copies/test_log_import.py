@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import kafkalog
 from kafkalog import RecordBatch, RecordBatchBuilder
 from kafkalog.codecs.checksum import crc32c
+from kafkalog.copies import log_import
 from kafkalog.copies.log_import import import_logs
 from kafkalog.errors import (
     ConfigError,
@@ -24,7 +25,7 @@ from kafkalog.errors import (
     NotALogDirectoryError,
     UnfitRecordsError,
 )
-from kafkalog.export import delta_table, file_export, log_import
+from kafkalog.export import delta_table, file_export
 from kafkalog.export.batch_columns import BATCH_COLUMNS, SCHEMA
 from kafkalog.query.scan_columns import COLUMNS
 from tests import golden_data

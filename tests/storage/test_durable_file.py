@@ -218,11 +218,45 @@ def test_no_descriptor_is_left_open_by_a_failure(tmp_path, monkeypatch):
     assert len(opened) == 2
 
 
+def test_a_copy_has_the_bytes_and_the_time_and_is_forced_to_disk(tmp_path):
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_bytes(bytes(range(256)) * 5000)
+    target.write_bytes(bytes(2_000_000))
+    os.utime(source, ns=(0, 1_700_000_000_123_000_000))
+    disk = TracingDisk()
+    disk.copy_file(source, target)
+    assert target.read_bytes() == source.read_bytes()
+    assert target.stat().st_mtime_ns == 1_700_000_000_123_000_000
+    assert disk.calls_of("sync") == [("sync", "target")]
+
+
+def test_no_copy_is_made_of_a_link_or_a_missing_file(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    (tmp_path / "file").touch()
+    for name in ("link", "missing"):
+        with pytest.raises(FileNotFoundError):
+            DISK.copy_file(tmp_path / name, tmp_path / "target")
+    assert not (tmp_path / "target").exists()
+
+
+def test_a_removed_tree_leaves_what_its_links_lead_to(tmp_path):
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "file").touch()
+    (tmp_path / "tree" / "inner").mkdir(parents=True)
+    (tmp_path / "tree" / "inner" / "file").touch()
+    DISK.make_symbolic_link(tmp_path / "kept", tmp_path / "tree" / "link")
+    DISK.make_hard_link(tmp_path / "kept" / "file", tmp_path / "tree" / "name")
+    DISK.remove_tree(tmp_path / "tree")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "kept"]
+
+
 def test_a_test_disk_can_override_every_change():
     composed = {
+        "copy_file",
         "create_if_missing",
         "make_directories",
         "remove_if_there",
+        "remove_tree",
         "replace",
         "sync_path",
         "write_over",

@@ -7,34 +7,41 @@ from shutil import rmtree
 import pytest
 
 import kafkalog
+from kafkalog.copies.log_import import import_logs
+from kafkalog.export.file_export import write_files
 from kafkalog.storage.durable_file import Disk
 from kafkalog.storage.pending_directory import PendingDirectory
 
 CALLS = (
-    *("open", "write_each", "truncate", "sync", "sync_directory", "rename", "remove"),
-    *("make_directory", "remove_directory", "set_modified", "set_attributes"),
+    *("open", "write_each", "truncate", "sync", "sync_directory", "make_directory"),
+    *("rename", "remove", "remove_directory", "set_modified", "set_attributes"),
 )
+REMOVALS = ("rename", "remove", "remove_directory")
+"""Calls that succeed on a full disk."""
+
 COMMANDS = {
     "salvage": lambda source, out: kafkalog.salvage(source, out),
     "heal": lambda source, out: kafkalog.heal([source], out),
     "restore": lambda source, out: kafkalog.restore(source, out),
     "compact": lambda source, out: kafkalog.compact(source, output=out, force=True),
+    "import": lambda source, out: import_logs(source / "table.parquet", out),
 }
 pytestmark = pytest.mark.filterwarnings("ignore::kafkalog.UnknownSettingsWarning")
 
 
 class Failure:
-    """Failure of one call to the disk, counted from 0; with `lasts` of all after it."""
+    """Failure of one call to the disk, counted from 0, and of `lasting` ones after."""
 
-    def __init__(self, monkeypatch, at, error, *, lasts):
-        self.at, self.error, self.lasts, self.calls = at, error, lasts, 0
+    def __init__(self, monkeypatch, at, error, lasting):
+        self.at, self.error, self.calls = at, error, 0
         for name in CALLS:
-            monkeypatch.setattr(Disk, name, self.failing(getattr(Disk, name)))
+            real = getattr(Disk, name)
+            monkeypatch.setattr(Disk, name, self.failing(real, name in lasting))
 
-    def failing(self, real):
+    def failing(self, real, lasts):
         def call(disk, *arguments, **options):
             number, self.calls = self.calls, self.calls + 1
-            if number == self.at or (self.lasts and number > self.at):
+            if number == self.at or (lasts and number > self.at):
                 raise self.error
             return real(disk, *arguments, **options)
 
@@ -46,29 +53,37 @@ def source(tmp_path):
     directory = tmp_path / "data"
     with kafkalog.open(directory / "orders-0", "a") as log:
         log.append_records({"value": [b"one", b"two"]})
+    scan = kafkalog.scan(directory / "orders-0")
+    write_files(scan, directory / "table.parquet", "parquet", reversible=True)
     return directory
 
 
+def fail_at(at, error, lasting, command, source, tmp_path):
+    """Run a command with a failing disk; return the failure and what is left."""
+    with pytest.MonkeyPatch.context() as patch:
+        failure = Failure(patch, at, error, lasting)
+        try:
+            COMMANDS[command](source, tmp_path / "out")
+        except type(error):
+            pass
+    return failure, sorted(path.name for path in tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
-    ("error", "lasts"),
+    ("error", "lasting"),
     [
-        (OSError(errno.EIO, "made to fail"), False),
-        (OSError(errno.EIO, "made to fail"), True),
-        (KeyboardInterrupt(), False),
+        (OSError(errno.EIO, "made to fail"), ()),
+        (OSError(errno.ENOSPC, "made to fail"), set(CALLS) - set(REMOVALS)),
+        (KeyboardInterrupt(), ()),
     ],
+    ids=["once", "full", "interrupt"],
 )
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_error_at_any_call_to_the_disk_leaves_no_copy(
-    command, error, lasts, source, tmp_path
+    command, error, lasting, source, tmp_path
 ):
     for at in count():
-        with pytest.MonkeyPatch.context() as patch:
-            failure = Failure(patch, at, error, lasts=lasts)
-            try:
-                COMMANDS[command](source, tmp_path / "out")
-            except type(error):
-                pass
-        left = sorted(path.name for path in tmp_path.iterdir())
+        failure, left = fail_at(at, error, lasting, command, source, tmp_path)
         if failure.calls <= at:
             assert left == ["data", "out"]
             break
@@ -77,6 +92,25 @@ def test_an_error_at_any_call_to_the_disk_leaves_no_copy(
             rmtree(tmp_path / "out")
             continue
         assert left == ["data"], at
+    assert at > 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_disk_that_fails_for_good_leaves_no_copy_that_is_not_complete(
+    command, source, tmp_path
+):
+    error = OSError(errno.EIO, "made to fail")
+    for at in count():
+        failure, left = fail_at(at, error, CALLS, command, source, tmp_path)
+        if "out" in left:
+            assert kafkalog.verify(tmp_path / "out").ok
+        for path in left:
+            if path != "data":
+                rmtree(tmp_path / path)
+        if failure.calls <= at:
+            assert left == ["data", "out"]
+            break
     assert at > 10
 
 
@@ -90,6 +124,7 @@ def test_each_step_that_fails_leaves_an_empty_destination_empty(
     def fail(*arguments):
         if happens:
             real(*arguments)
+        monkeypatch.undo()
         raise KeyboardInterrupt
 
     (tmp_path / "out").mkdir()
@@ -129,10 +164,10 @@ def test_a_copy_of_another_process_is_not_removed(tmp_path, monkeypatch):
 
 
 def test_a_copy_that_cannot_be_removed_is_named_in_a_note(tmp_path, monkeypatch):
-    def fail(path):
+    def fail(_, path):
         raise OSError(errno.EIO, "made to fail", str(path))
 
-    monkeypatch.setattr("kafkalog.storage.pending_directory.rmtree", fail)
+    monkeypatch.setattr(Disk, "remove_directory", fail)
     with (
         pytest.raises(ValueError, match="first") as raised,
         PendingDirectory(tmp_path / "out"),

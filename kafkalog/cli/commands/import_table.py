@@ -32,8 +32,9 @@ def command(
     """Write the logs from which TABLE was exported to the log directory LOGS.
 
     TABLE is a Delta table, a Parquet file, or a directory of Parquet files that
-    kafkalog export --reversible wrote. LOGS is made, or has to be empty; otherwise the
-    exit code is 4. Its parent directory must exist.
+    kafkalog export --reversible wrote. LOGS has to be missing or empty;
+    otherwise the exit code is 4. It is written as LOGS.incomplete, and renamed last.
+    Its parent directory must exist.
 
     Segments have the same names. Uncompressed batches have the same bytes, and so have
     all batches of a table with --keep-batches. Other batches are compressed anew, and
