@@ -78,6 +78,7 @@ from kafkalog._speedups.plan import is_next_sequence, must_roll, plan_run
 from kafkalog._speedups.retain import retain_records
 from kafkalog._speedups.validate import (
     EntryFault,
+    HeaderFault,
     RecordFault,
     find_record_faults,
     header_fault,
@@ -100,6 +101,7 @@ __all__ = [
     "EntryFault",
     "FrameStatus",
     "Halt",
+    "HeaderFault",
     "Mark",
     "RecordFault",
     "Status",

@@ -8,7 +8,7 @@ from kafkalog._speedups._batch cimport (
 from kafkalog._speedups._crc cimport crc_setup
 from kafkalog._speedups._cursor cimport LINE, Status, be32, prefetch
 from kafkalog._speedups._entry cimport crc_matches, read_entry
-from kafkalog._speedups._rows cimport Rows, hold_rows, release_rows
+from kafkalog._speedups._rows cimport Rows, rows_of
 
 crc_setup()
 
@@ -44,17 +44,16 @@ def scan_batches(
     cdef const uint8_t* data = &src[0] if src.shape[0] else NULL
     cdef int64_t pos = start, end = src.shape[0], size, mean = 0
     cdef Py_ssize_t count = 0
-    cdef Rows held
+    cdef Rows entries = rows_of(out, True)
     if start < 0 or start > end:
         raise ValueError(f"start {start}, expected within {end} bytes")
-    hold_rows(out, &held, True)
     with nogil:
-        while count < held.count and pos < end:
-            status = read_entry(data, pos, end, &held.at[count], any_magic)
+        while count < entries.count and pos < end:
+            status = read_entry(data, pos, end, &entries.at[count], any_magic)
             if status != Status.OK:
                 break
-            held.at[count].position = origin + pos
-            size = held.at[count].size_in_bytes
+            entries.at[count].position = origin + pos
+            size = entries.at[count].size_in_bytes
             pos += size
             # A header states where the next one is, so each read would wait for memory.
             # Batches of a file are of similar sizes: prefetch where the mean size puts
@@ -63,7 +62,6 @@ def scan_batches(
             prefetch(data + min(pos + 8 * mean, end - 1))
             prefetch_near(data, pos + 2 * mean, end)
             count += 1
-    release_rows(&held)
     return <int>status, count, pos
 
 
@@ -81,16 +79,14 @@ def offsets_in_order(
     cdef bint valid = True
     cdef int64_t base, last
     cdef Py_ssize_t i
-    cdef Rows held
-    hold_rows(rows, &held)
+    cdef Rows entries = rows_of(rows)
     with nogil:
-        for i in range(held.count):
-            last = held.at[i].last_offset
-            base = last if held.at[i].base_offset < 0 else held.at[i].base_offset
+        for i in range(entries.count):
+            last = entries.at[i].last_offset
+            base = last if entries.at[i].base_offset < 0 else entries.at[i].base_offset
             valid &= base >= least and last <= most
             valid &= not ordered or (base > before and last >= base)
             before = last
-    release_rows(&held)
     return valid
 
 
@@ -103,15 +99,15 @@ def all_uncompressed(rows not None, int64_t most):
     cdef bint found = True
     cdef int64_t payload
     cdef Py_ssize_t i
-    cdef Rows held
-    hold_rows(rows, &held)
+    cdef Rows entries = rows_of(rows)
+    cdef const Batch* row
     with nogil:
-        for i in range(held.count):
-            payload = held.at[i].size_in_bytes - BATCH_HEADER
-            found &= held.at[i].magic == 2 and held.at[i].count > 0 and payload <= most
-            found &= held.at[i].count <= payload // LEAST_RECORD
-            found &= held.at[i].attributes & (CODEC_MASK | CONTROL) == 0
-    release_rows(&held)
+        for i in range(entries.count):
+            row = &entries.at[i]
+            payload = row.size_in_bytes - BATCH_HEADER
+            found &= row.magic == 2 and row.count > 0 and payload <= most
+            found &= row.count <= payload // LEAST_RECORD
+            found &= row.attributes & (CODEC_MASK | CONTROL) == 0
     return found
 
 
@@ -124,20 +120,18 @@ def fill_begin_times(rows not None, int64_t[::1] out not None):
     cdef bint is_batch
     cdef int64_t time
     cdef Py_ssize_t i
-    cdef Rows held
-    hold_rows(rows, &held)
+    cdef Rows entries = rows_of(rows)
     with nogil:
-        for i in range(min(held.count, out.shape[0])):
-            is_batch = held.at[i].magic == 2
-            time = held.at[i].max_timestamp
-            if is_batch and not held.at[i].attributes & LOG_APPEND_TIME:
-                time = held.at[i].base_timestamp
-            if held.at[i].count == 0:
+        for i in range(min(entries.count, out.shape[0])):
+            is_batch = entries.at[i].magic == 2
+            time = entries.at[i].max_timestamp
+            if is_batch and not entries.at[i].attributes & LOG_APPEND_TIME:
+                time = entries.at[i].base_timestamp
+            if entries.at[i].count == 0:
                 time = -1
-            if is_batch and held.at[i].attributes & DELETE_HORIZON:
+            if is_batch and entries.at[i].attributes & DELETE_HORIZON:
                 time = -1
             out[i] = time
-    release_rows(&held)
 
 
 cdef enum:
@@ -261,30 +255,28 @@ def locate_payloads(
     cdef const uint8_t* data = &src[0] if src.shape[0] else NULL
     cdef Py_ssize_t i, stopped = 0
     cdef int64_t start
-    cdef Rows held
-    if min(starts.shape[0], lengths.shape[0]) < len(rows):
-        raise ValueError(f"starts or lengths shorter than the {len(rows)} rows")
-    hold_rows(rows, &held)
+    cdef Rows entries = rows_of(rows)
+    if min(starts.shape[0], lengths.shape[0]) < entries.count:
+        raise ValueError(f"starts or lengths shorter than the {entries.count} rows")
     with nogil:
-        for i in range(held.count):
+        for i in range(entries.count):
             stopped = i
-            start = held.at[i].position - origin
-            if start < 0 or held.at[i].size_in_bytes > src.shape[0] - start:
+            start = entries.at[i].position - origin
+            if start < 0 or entries.at[i].size_in_bytes > src.shape[0] - start:
                 status = Status.ENTRY_INCOMPLETE
                 break
             starts[i] = 0
-            lengths[i] = held.at[i].size_in_bytes
-            if held.at[i].magic == 2:
+            lengths[i] = entries.at[i].size_in_bytes
+            if entries.at[i].magic == 2:
                 starts[i] = BATCH_HEADER
                 lengths[i] -= BATCH_HEADER
-            elif held.at[i].attributes & CODEC_MASK:
+            elif entries.at[i].attributes & CODEC_MASK:
                 status = locate_wrapped(
-                    data + start, &held.at[i], &starts[i], &lengths[i]
+                    data + start, &entries.at[i], &starts[i], &lengths[i]
                 )
                 if status != Status.OK:
                     break
             starts[i] += start
-    release_rows(&held)
     return <int>status, stopped
 
 
@@ -296,19 +288,17 @@ def check_counts(rows not None, const int64_t[::1] lengths not None):
     """
     cdef bint wrapped = False
     cdef Py_ssize_t i, good = 0
-    cdef Rows held
-    if lengths.shape[0] < len(rows):
-        raise ValueError(f"lengths shorter than the {len(rows)} rows")
-    hold_rows(rows, &held)
+    cdef Rows entries = rows_of(rows)
+    if lengths.shape[0] < entries.count:
+        raise ValueError(f"lengths shorter than the {entries.count} rows")
     with nogil:
-        for i in range(held.count):
-            if held.at[i].magic == 2 and not (
-                0 <= held.at[i].count <= lengths[i] // LEAST_RECORD
+        for i in range(entries.count):
+            if entries.at[i].magic == 2 and not (
+                0 <= entries.at[i].count <= lengths[i] // LEAST_RECORD
             ):
                 break
-            wrapped |= held.at[i].count < 0
+            wrapped |= entries.at[i].count < 0
             good += 1
-    release_rows(&held)
     return good, wrapped
 
 
@@ -316,13 +306,11 @@ def sum_counts(rows not None, const int64_t[::1] lengths not None):
     """Return the sum of the entries' record counts, and that of `lengths`."""
     cdef int64_t count = 0, length = 0
     cdef Py_ssize_t i
-    cdef Rows held
-    if lengths.shape[0] < len(rows):
-        raise ValueError(f"lengths shorter than the {len(rows)} rows")
-    hold_rows(rows, &held)
+    cdef Rows entries = rows_of(rows)
+    if lengths.shape[0] < entries.count:
+        raise ValueError(f"lengths shorter than the {entries.count} rows")
     with nogil:
-        for i in range(held.count):
-            count += held.at[i].count
+        for i in range(entries.count):
+            count += entries.at[i].count
             length += lengths[i]
-    release_rows(&held)
     return count, length

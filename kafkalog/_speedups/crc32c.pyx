@@ -7,7 +7,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t
 
 from kafkalog._speedups._crc cimport CRC32, CRC32C, crc_best_path, crc_by, crc_setup
 from kafkalog._speedups._entry cimport crc_begin, crc_matches
-from kafkalog._speedups._rows cimport Rows, hold_rows, release_rows
+from kafkalog._speedups._rows cimport Rows, rows_of
 
 crc_setup()
 
@@ -60,20 +60,18 @@ def check_batches(
     cdef Py_ssize_t i, wrong = 0
     cdef int64_t start
     cdef const uint8_t* data = &src[0] if src.shape[0] else NULL
-    cdef Rows held
-    if valid.shape[0] < len(rows):
-        raise ValueError(f"valid shorter than the {len(rows)} rows")
-    hold_rows(rows, &held)
+    cdef Rows entries = rows_of(rows)
+    if valid.shape[0] < entries.count:
+        raise ValueError(f"valid shorter than the {entries.count} rows")
     with nogil:
-        for i in range(held.count):
-            start = held.at[i].position - origin
+        for i in range(entries.count):
+            start = entries.at[i].position - origin
             valid[i] = 0
             if (
                 start >= 0 and start <= src.shape[0]
-                and crc_begin(&held.at[i]) <= held.at[i].size_in_bytes
-                and held.at[i].size_in_bytes <= src.shape[0] - start
+                and crc_begin(&entries.at[i]) <= entries.at[i].size_in_bytes
+                and entries.at[i].size_in_bytes <= src.shape[0] - start
             ):
-                valid[i] = crc_matches(data + start, &held.at[i])
+                valid[i] = crc_matches(data + start, &entries.at[i])
             wrong += not valid[i]
-    release_rows(&held)
     return wrong

@@ -16,7 +16,7 @@ from kafkalog._speedups._cursor cimport (
 from kafkalog._speedups._entry cimport crc_matches
 from kafkalog._speedups._payload cimport next_message, read_payload
 from kafkalog._speedups._record cimport Record, read_header, read_record
-from kafkalog._speedups._rows cimport Rows, hold_rows, release_rows
+from kafkalog._speedups._rows cimport Rows, row_of, rows_of
 from kafkalog._speedups._record_output cimport Bounds, Headers, RecordOutput
 from kafkalog._speedups._strings cimport strings_of
 
@@ -50,7 +50,7 @@ cdef inline Status measure_messages(
 
 def measure_wrappers(
     const uint8_t[::1] src not None,
-    Batch[::1] rows not None,
+    rows not None,
     const int64_t[::1] starts not None,
     const int64_t[::1] lengths not None,
     int64_t[::1] base_offsets not None,
@@ -65,14 +65,19 @@ def measure_wrappers(
     cdef Cursor at
     cdef int64_t first = 0, last = 0
     cdef int32_t count = 0
-    cdef Py_ssize_t i, n = rows.shape[0], stopped = 0
-    if min(starts.shape[0], lengths.shape[0], base_offsets.shape[0]) < n:
-        raise ValueError(f"an array is shorter than the {n} rows")
+    cdef Rows entries = rows_of(rows, True)
+    cdef Batch* row
+    cdef Py_ssize_t i, stopped = 0
+    if min(
+        starts.shape[0], lengths.shape[0], base_offsets.shape[0]
+    ) < entries.count:
+        raise ValueError(f"an array is shorter than the {entries.count} rows")
     with nogil:
-        for i in range(n):
+        for i in range(entries.count):
+            row = &entries.at[i]
             stopped = i
             base_offsets[i] = 0
-            if rows[i].magic == 2 or rows[i].attributes & CODEC_MASK == 0:
+            if row.magic == 2 or row.attributes & CODEC_MASK == 0:
                 continue
             if outside(starts[i], lengths[i], src.shape[0]):
                 status = Status.TRUNCATED
@@ -83,13 +88,13 @@ def measure_wrappers(
             status = measure_messages(&at, &count, &first, &last)
             if status != Status.OK:
                 break
-            if rows[i].magic == 1 and rows[i].last_offset != 0:
-                if rows[i].last_offset < last:
+            if row.magic == 1 and row.last_offset != 0:
+                if row.last_offset < last:
                     status = Status.WRAPPER_OFFSET
                     break
-                base_offsets[i] = wrapping_sub(rows[i].last_offset, last)
-            rows[i].count = count
-            rows[i].base_offset = wrapping_add(base_offsets[i], first)
+                base_offsets[i] = wrapping_sub(row.last_offset, last)
+            row.count = count
+            row.base_offset = wrapping_add(base_offsets[i], first)
     return <int>status, stopped
 
 
@@ -127,32 +132,32 @@ cdef inline tuple read_payloads(
     cdef Status status = Status.OK
     cdef Cursor at = Cursor(data=NULL, pos=0, end=0)
     cdef Py_ssize_t i, before, stopped = 0
-    cdef Rows held
+    cdef Rows entries = rows_of(rows)
+    cdef const Batch* row
     if src.shape[0] > INT32_MAX:
         raise ValueError(f"{src.shape[0]} bytes, expected at most {INT32_MAX}")
     if min(
         starts.shape[0], lengths.shape[0], base_offsets.shape[0], emitted.shape[0]
-    ) < len(rows):
-        raise ValueError(f"an array is shorter than the {len(rows)} rows")
+    ) < entries.count:
+        raise ValueError(f"an array is shorter than the {entries.count} rows")
     at.data = &src[0] if src.shape[0] else NULL
-    hold_rows(rows, &held)
     with nogil:
-        for i in range(held.count):
+        for i in range(entries.count):
             stopped, before = i, out.row
             emitted[i] = 0
             if outside(starts[i], lengths[i], src.shape[0]):
                 status = Status.TRUNCATED
                 break
-            if check and not has_valid_crc(at.data, starts[i], lengths[i], &held.at[i]):
+            row = &entries.at[i]
+            if check and not has_valid_crc(at.data, starts[i], lengths[i], row):
                 status = Status.CHECKSUM
                 break
             at.pos = starts[i]
             at.end = starts[i] + lengths[i]
-            status = read_payload(&at, &held.at[i], base_offsets[i], out)
+            status = read_payload(&at, row, base_offsets[i], out)
             emitted[i] = out.row - before
             if status != Status.OK:
                 break
-    release_rows(&held)
     return <int>status, stopped, at.pos, out.row
 
 
@@ -259,23 +264,19 @@ def skip_records(
     cdef Status status = Status.OK
     cdef Cursor at = Cursor(data=NULL, pos=start, end=end)
     cdef Record record
-    cdef Rows held
+    cdef const Batch* batch = row_of(rows)
     cdef int64_t skipped = 0
     if outside(start, end - start, src.shape[0]) or src.shape[0] > INT32_MAX:
         raise ValueError(
             f"range {start}..{end}, expected within {src.shape[0]} bytes and int32"
         )
-    if len(rows) != 1:
-        raise ValueError(f"{len(rows)} rows, expected 1")
     at.data = &src[0] if src.shape[0] else NULL
-    hold_rows(rows, &held)
     with nogil:
         while skipped < most_records and at.pos - start < most_bytes:
-            status = read_record(&at, &held.at[0], &record)
+            status = read_record(&at, batch, &record)
             if status != Status.OK:
                 break
             skipped += 1
-    release_rows(&held)
     return <int>status, at.pos, skipped
 
 

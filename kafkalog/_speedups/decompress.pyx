@@ -11,7 +11,7 @@ from kafkalog._speedups._compressed_blocks cimport (
     decompress_lz4_block, decompress_snappy_block
 )
 from kafkalog._speedups._cursor cimport be32, le32
-from kafkalog._speedups._rows cimport Rows, hold_rows, release_rows
+from kafkalog._speedups._rows cimport Rows, rows_of
 
 
 cdef enum:
@@ -105,21 +105,22 @@ def decompress_streams(
     cdef Py_ssize_t i = first
     cdef int64_t size = 0, capacity
     cdef int codec
-    cdef Rows held
+    cdef Rows entries = rows_of(rows)
     if not (0 <= first and 0 <= filled <= out.shape[0] <= INT32_MAX):
         raise ValueError(
             f"first {first}, filled {filled} of {out.shape[0]}, expected at least 0, "
             "and filled at most the size of `out`"
         )
-    if min(starts.shape[0], lengths.shape[0], sizes.shape[0]) < len(rows):
-        raise ValueError(f"starts, lengths or sizes shorter than the {len(rows)} rows")
-    hold_rows(rows, &held)
+    if min(starts.shape[0], lengths.shape[0], sizes.shape[0]) < entries.count:
+        raise ValueError(
+            f"starts, lengths or sizes shorter than the {entries.count} rows"
+        )
     with nogil:
-        while i < held.count and out.shape[0]:
+        while i < entries.count and out.shape[0]:
             if lengths[i] < 1 or starts[i] < 0 or starts[i] > src.shape[0] - lengths[i]:
                 break
             capacity = min(limit, out.shape[0] - filled)
-            codec = held.at[i].attributes & CODEC_MASK
+            codec = entries.at[i].attributes & CODEC_MASK
             size = -1
             if codec == LZ4:
                 size = decompress_lz4(
@@ -134,5 +135,4 @@ def decompress_streams(
             sizes[i] = size
             filled += size
             i += 1
-    release_rows(&held)
     return i, filled

@@ -16,6 +16,7 @@ from kafkalog._speedups._columns cimport (
 )
 from kafkalog._speedups._crc cimport CRC32C, crc, crc_setup
 from kafkalog._speedups._cursor cimport put16, put32, put64, wrapping_sub
+from kafkalog._speedups._rows cimport Rows, rows_of
 
 crc_setup()
 
@@ -183,7 +184,7 @@ def measure_records(
     value not None,
     headers,
     const int64_t[::1] bounds not None,
-    const Batch[::1] batches not None,
+    batches not None,
     int64_t[::1] payloads not None,
 ):
     """Fill `payloads` with the encoded size of each batch's records.
@@ -193,13 +194,14 @@ def measure_records(
     cannot be encoded.
     """
     cdef Columns of = columns_of(offset, timestamp, key, value, headers)
+    cdef Rows entries = rows_of(batches)
     cdef Py_ssize_t i, row, done = 0
     cdef int64_t size, total
-    check_bounds(bounds, batches.shape[0], payloads.shape[0])
+    check_bounds(bounds, entries.count, payloads.shape[0])
     with nogil:
-        for i in range(batches.shape[0]):
-            of.base_offset = batches[i].base_offset
-            of.base_timestamp = batches[i].base_timestamp
+        for i in range(entries.count):
+            of.base_offset = entries.at[i].base_offset
+            of.base_timestamp = entries.at[i].base_timestamp
             total = 0
             if bounds[i] != done or bounds[i + 1] > offset.shape[0]:
                 break
@@ -222,7 +224,7 @@ def write_records(
     value not None,
     headers,
     const int64_t[::1] bounds not None,
-    const Batch[::1] batches not None,
+    batches not None,
     const int64_t[::1] starts not None,
     uint8_t[::1] out not None,
 ):
@@ -232,15 +234,16 @@ def write_records(
     than all if one cannot be encoded or does not fit.
     """
     cdef Columns of = columns_of(offset, timestamp, key, value, headers)
+    cdef Rows entries = rows_of(batches)
     cdef Py_ssize_t i, row, done = 0
     cdef int64_t size
     cdef uint8_t* at
     cdef uint8_t* end = &out[0] + out.shape[0] if out.shape[0] else NULL
-    check_bounds(bounds, batches.shape[0], starts.shape[0])
+    check_bounds(bounds, entries.count, starts.shape[0])
     with nogil:
-        for i in range(batches.shape[0]):
-            of.base_offset = batches[i].base_offset
-            of.base_timestamp = batches[i].base_timestamp
+        for i in range(entries.count):
+            of.base_offset = entries.at[i].base_offset
+            of.base_timestamp = entries.at[i].base_timestamp
             if bounds[i] != done or bounds[i + 1] > offset.shape[0]:
                 break
             if starts[i] < 0 or starts[i] > out.shape[0]:
@@ -255,19 +258,20 @@ def write_records(
     return done
 
 
-def write_headers(const Batch[::1] rows not None, uint8_t[::1] out not None):
+def write_headers(rows not None, uint8_t[::1] out not None):
     """Write the 61 bytes of each batch's header before its payload, already in `out`.
 
     The CRC is computed; that of the rows is ignored. Returns the headers written, fewer
     than all if a batch is outside `out`.
     """
+    cdef Rows entries = rows_of(rows)
     cdef Py_ssize_t i, done = 0
     cdef uint8_t* at
     cdef uint32_t checksum
     cdef const Batch* row
     with nogil:
-        for i in range(rows.shape[0]):
-            row = &rows[i]
+        for i in range(entries.count):
+            row = &entries.at[i]
             if (
                 row.position < 0 or row.size_in_bytes < BATCH_HEADER
                 or row.size_in_bytes - LOG_OVERHEAD > INT32_MAX

@@ -7,7 +7,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from kafkalog._speedups._batch cimport CODEC_MASK
 from kafkalog._speedups._cursor cimport le32
-from kafkalog._speedups._rows cimport Rows, hold_rows, release_rows
+from kafkalog._speedups._rows cimport Rows, rows_of
 
 
 cdef enum:
@@ -166,21 +166,21 @@ def bound_decompressed_sizes(
     cdef Py_ssize_t i
     cdef int64_t bound
     cdef int codec
-    cdef Rows held
+    cdef Rows entries = rows_of(rows)
     if limit < 0:
         raise ValueError(f"limit {limit}, expected at least 0")
-    if min(starts.shape[0], lengths.shape[0], bounds.shape[0]) < len(rows):
-        raise ValueError(f"starts, lengths or bounds shorter than the {len(rows)} rows")
-    hold_rows(rows, &held)
+    if min(starts.shape[0], lengths.shape[0], bounds.shape[0]) < entries.count:
+        raise ValueError(
+            f"starts, lengths or bounds shorter than the {entries.count} rows"
+        )
     with nogil:
-        for i in range(held.count):
+        for i in range(entries.count):
             bound = -1
-            codec = held.at[i].attributes & CODEC_MASK
+            codec = entries.at[i].attributes & CODEC_MASK
             if lengths[i] < 1 or starts[i] < 0 or starts[i] > src.shape[0] - lengths[i]:
                 pass
-            elif codec == ZSTD and held.at[i].magic == 2:
+            elif codec == ZSTD and entries.at[i].magic == 2:
                 bound = bound_zstd(&src[starts[i]], lengths[i], limit)
             elif codec == GZIP:
                 bound = bound_gzip(&src[starts[i]], lengths[i])
             bounds[i] = bound if bound <= limit else -1
-    release_rows(&held)

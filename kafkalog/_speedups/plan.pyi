@@ -5,8 +5,14 @@ import numpy.typing as npt
 
 _Limits: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int]
 _End: TypeAlias = tuple[int, ...]  # 7 fields
-_Bytes: TypeAlias = npt.NDArray[np.uint8]
-_Int64s: TypeAlias = npt.NDArray[np.int64]
+# data, (rows,) Batch, (appends + 1,) bounds of rows and of bytes, (appends,) Append
+_AppendArrays: TypeAlias = tuple[
+    npt.NDArray[np.uint8],
+    npt.NDArray[np.void],
+    npt.NDArray[np.int64],
+    npt.NDArray[np.int64],
+    npt.NDArray[np.void],
+]
 
 def must_roll(
     limits: _Limits,
@@ -18,13 +24,10 @@ def must_roll(
 ) -> bool: ...
 def is_next_sequence(sequence: int, last: int) -> bool: ...
 def plan_run(
-    rows: _Bytes,  # Batch
-    row_bounds: _Int64s,  # (appends + 1,)
-    byte_bounds: _Int64s,  # (appends + 1,)
-    info: _Bytes,  # Append
+    arrays: _AppendArrays,
     first: int,
     limits: _Limits,
     end: _End,
-    sequences: _Bytes | None,  # Sequence, advanced
+    sequences: npt.NDArray[np.void] | None,  # (producers,) Sequence, advanced
     now_ms: int,
 ) -> tuple[int, _End, bytes, bytes]: ...

@@ -8,6 +8,7 @@ from libc.stdint cimport INT64_MAX, int16_t, int32_t, int64_t, uint8_t
 from kafkalog._speedups._append cimport Append
 from kafkalog._speedups._batch cimport CONTROL, TRANSACTIONAL, Batch
 from kafkalog._speedups._due cimport Filling, count_batch
+from kafkalog._speedups._rows cimport AppendArrays, address_of, append_arrays_of
 
 cdef enum:
     INDEX_ENTRY = 8
@@ -228,55 +229,52 @@ cdef inline bint plan_append(
     return False
 
 
+cdef inline bint has_rows(const AppendArrays* of, Py_ssize_t i) noexcept nogil:
+    # Return whether the bounds of an append are within the rows.
+    return 0 <= of.row_bounds[i] <= of.row_bounds[i + 1] <= of.rows.count
+
+
 def plan_run(
-    const uint8_t[::1] rows not None,
-    const int64_t[::1] row_bounds not None,
-    const int64_t[::1] byte_bounds not None,
-    const uint8_t[::1] info not None,
-    Py_ssize_t first,
-    limits,
-    end,
-    uint8_t[::1] sequences,
-    int64_t now_ms,
+    tuple arrays not None, Py_ssize_t first, limits, end, sequences, int64_t now_ms
 ):
     """Find how many appends from `first` on one write takes into the active segment.
 
-    Append i has the batches ``rows[row_bounds[i]:row_bounds[i + 1]]``, the bytes
-    between its `byte_bounds`, and is described by ``info[i]``. One is taken that has
-    batches of magic 2 and the latest leader epoch, from the end of the log on; that
-    does not roll; whose index entries fit; and whose producers' sequences, in
-    `sequences` (None for no producers), are continued. The first that is not ends the
-    run.
+    `arrays` are those of `validation.appends.Appends`: data, rows, row bounds, byte
+    bounds, info. An append is taken that has batches of magic 2 and the latest leader
+    epoch, from the end of the log on; that does not roll; whose index entries fit; and
+    whose producers' sequences, in `sequences` (None for no producers), are continued.
+    The first that is not ends the run.
 
     Returns the number of the append after the run, the segment's end then, and the
     entries of the offset and of the time index, as on disk.
     """
-    cdef Py_ssize_t count = info.shape[0] // <Py_ssize_t>sizeof(Append), i = first
-    cdef Py_ssize_t producers = 0
+    cdef AppendArrays of = append_arrays_of(arrays)
+    cdef Py_ssize_t count = of.info.count, i = first, producers = 0
     cdef Sequence* sequence = NULL
-    cdef const Append* append
-    cdef const Batch* batch
     cdef Limits most = limits_of(limits)
     cdef End at = end_of(end)
     cdef Entries made
-    if (
-        first < 0 or row_bounds.shape[0] <= count or byte_bounds.shape[0] <= count
-        or rows.shape[0] < row_bounds[count] * <Py_ssize_t>sizeof(Batch)
-    ):
-        raise ValueError("appends without their bounds or rows")
-    if sequences is not None and sequences.shape[0]:
-        producers = sequences.shape[0] // <Py_ssize_t>sizeof(Sequence)
-        sequence = <Sequence*>&sequences[0]
+    if first < 0:
+        raise ValueError(f"first append {first}, expected at least 0")
+    if sequences is not None:
+        sequence = <Sequence*>address_of(sequences, sizeof(Sequence), True, &producers)
     made.offsets = made.times = 0
-    if first < count and row_bounds[first] < row_bounds[count]:
-        append, batch = <const Append*>&info[0], <const Batch*>&rows[0]
-        with nogil:
-            while i < count and at.next_offset < most.flush_at and plan_append(
-                append + i, batch + row_bounds[i], row_bounds[i + 1] - row_bounds[i],
-                byte_bounds[i + 1] - byte_bounds[i], &most, now_ms,
+    with nogil:
+        while (
+            i < count and at.next_offset < most.flush_at and has_rows(&of, i)
+            and plan_append(
+                &of.info.at[i], of.rows.at + of.row_bounds[i],
+                of.row_bounds[i + 1] - of.row_bounds[i],
+                of.byte_bounds[i + 1] - of.byte_bounds[i], &most, now_ms,
                 sequence, producers, &at, &made,
-            ):
-                i += 1
+            )
+        ):
+            i += 1
+    if i < count and not has_rows(&of, i):
+        raise ValueError(
+            f"rows {of.row_bounds[i]} to {of.row_bounds[i + 1]} of append {i}, "
+            f"expected 0 to {of.rows.count}"
+        )
     return (
         i,
         (

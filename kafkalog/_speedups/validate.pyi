@@ -6,6 +6,15 @@ import numpy.typing as npt
 
 _Requirements: TypeAlias = tuple[bool, bool, bool, bool, int, int]
 _Rules: TypeAlias = tuple[bool, bool, int, bool, int, int, int]
+# data, (rows,) Batch, (appends + 1,) bounds of rows and of bytes, (appends,) Append
+_AppendArrays: TypeAlias = tuple[
+    npt.NDArray[np.uint8],
+    npt.NDArray[np.void],
+    npt.NDArray[np.int64],
+    npt.NDArray[np.int64],
+    npt.NDArray[np.void],
+]
+_Row: TypeAlias = npt.NDArray[np.void] | np.void  # one Batch
 
 class EntryFault(IntEnum):
     NO_FAULT = 0
@@ -24,43 +33,43 @@ def read_required_entry(
     start: int,
     required: _Requirements,
     last_offset: int,
-    row: npt.NDArray[np.uint8],  # uint8_t[::1], one Batch, filled
+    row: npt.NDArray[np.void],  # (1,) Batch, filled
 ) -> EntryFault: ...
 def take_batches(
     buffers: list[Any],  # bytes-like
     required: _Requirements,
     rules: _Rules | None,
-    data: npt.NDArray[np.uint8],  # uint8_t[::1], (nbytes,), filled
-    rows: npt.NDArray[np.uint8],  # uint8_t[::1], capacity Batch, filled
-    info: npt.NDArray[np.uint8],  # uint8_t[::1], appends Append, filled
-    row_bounds: npt.NDArray[np.int64],  # int64_t[::1], (appends + 1,), filled
-    byte_bounds: npt.NDArray[np.int64],  # int64_t[::1], (appends + 1,), filled
+    arrays: _AppendArrays,  # filled
 ) -> tuple[int, int, bool]: ...  # appends accepted, rows filled, any compressed
 def survey_batches(
     src: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
     bounds: npt.NDArray[np.int64],  # const int64_t[::1], (n + 1,)
-    rows: npt.NDArray[np.uint8],  # const uint8_t[::1], n Batch
-    info: npt.NDArray[np.uint8],  # uint8_t[::1], n Append, completed
+    rows: npt.NDArray[np.void],  # (n,) Batch
+    info: npt.NDArray[np.void],  # (n,) Append, completed
     rules: _Rules,
 ) -> int: ...  # appends accepted
 def stamp_batches(
-    rows: npt.NDArray[np.uint8],  # uint8_t[::1], n Batch, completed
-    info: npt.NDArray[np.uint8],  # uint8_t[::1], n Append, completed
+    arrays: _AppendArrays,  # completed
     at_append: bool,
     now_ms: int,
     leader_epoch: int,
-    data: npt.NDArray[np.uint8],  # uint8_t[::1], (nbytes,), filled
-) -> int: ...  # rows done
+) -> int: ...  # batches done
 def place_batches(
-    rows: npt.NDArray[np.uint8],  # uint8_t[::1], n Batch, completed
-    row_bounds: npt.NDArray[np.int64],  # const int64_t[::1], (appends + 1,)
-    info: npt.NDArray[np.uint8],  # uint8_t[::1], appends Append, completed
+    arrays: _AppendArrays,  # completed
     first: int,
     end: int,
     next_offset: int,
-    data: npt.NDArray[np.uint8],  # uint8_t[::1], (nbytes,), filled
 ) -> int: ...  # next offset, or -1
-def header_fault(row: npt.NDArray[np.uint8]) -> int: ...  # one Batch
+
+class HeaderFault(IntEnum):
+    VALID = 0
+    OFFSET_RANGE = 1
+    NO_RECORDS = 2
+    RECORD_COUNT = 3
+    CONTROL_BATCH = 4
+    NO_SEQUENCE = 5
+
+def header_fault(row: _Row) -> HeaderFault: ...
 
 class RecordFault(IntEnum):
     NO_KEY = 1
@@ -69,11 +78,11 @@ class RecordFault(IntEnum):
     UNEVEN_OFFSET = 8
 
 def stays_in_format(
-    row: npt.NDArray[np.uint8],  # one Batch
+    row: _Row,
     rules: _Rules,
 ) -> bool: ...
 def find_record_faults(
-    row: npt.NDArray[np.uint8],  # one Batch
+    row: _Row,
     key_lengths: npt.NDArray[np.int32],  # const int32_t[::1], (n,)
     timestamps: npt.NDArray[np.int64],  # const int64_t[::1], (n,)
     offsets: npt.NDArray[np.int64],  # const int64_t[::1], (n,)

@@ -3,9 +3,6 @@
 The kernels accept ordinary appends, and stop at the first that is not one. Whether
 that is valid, and which error it raises, is decided by `kafkalog.validation`, one
 append at a time.
-
-Rows of headers and of appends are passed as bytes: checking the fields of a structured
-array against those of a struct takes longer than validating one append.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
@@ -25,6 +22,9 @@ from kafkalog._speedups._cursor cimport (
 from kafkalog._speedups._entry cimport crc_matches, read_entry
 from kafkalog._speedups._buffers cimport Buffers, hold_buffers, release_buffers
 from kafkalog._speedups._record cimport Record, read_record, read_short_record
+from kafkalog._speedups._rows cimport (
+    AppendArrays, AppendRows, Rows, append_arrays_of, append_rows_of, row_of, rows_of
+)
 
 crc_setup()
 
@@ -55,6 +55,7 @@ cdef struct Rules:
 
 
 cdef struct Found:
+    # The headers found so far, in an array for `capacity` of them.
     Batch* at
     Py_ssize_t rows
     Py_ssize_t capacity
@@ -146,7 +147,7 @@ def read_required_entry(
     Py_ssize_t start,
     required,
     int64_t last_offset,
-    uint8_t[::1] row not None,
+    row not None,
 ):
     """Read the header of the entry at `start`, and return its first `EntryFault`.
 
@@ -154,16 +155,18 @@ def read_required_entry(
     `take_batches`, `last_offset` that of the entry before.
     """
     cdef Requirements requirements = requirements_of(required)
-    if row.shape[0] != sizeof(Batch):
-        raise ValueError(f"row of {row.shape[0]} bytes, expected {sizeof(Batch)}")
+    cdef Rows rows = rows_of(row, True)
+    if rows.count != 1:
+        raise ValueError(f"{rows.count} rows, expected 1")
     if not 0 <= start < src.shape[0]:
         return EntryFault.NO_ENTRY
     return read_required(
-        &src[0], start, src.shape[0], &requirements, last_offset, <Batch*>&row[0]
+        &src[0], start, src.shape[0], &requirements, last_offset, rows.at
     )
 
 
-cdef enum HeaderFault:
+cpdef enum HeaderFault:
+    # In the order of Kafka's LogValidator.validateBatch.
     VALID
     OFFSET_RANGE
     NO_RECORDS
@@ -173,32 +176,26 @@ cdef enum HeaderFault:
 
 
 cdef inline HeaderFault find_fault(const Batch* row) noexcept nogil:
-    # Find the first fault that a client's batch must not have, in the order of Kafka's
-    # LogValidator.validateBatch.
+    # Find the first fault that a client's batch must not have.
     cdef int64_t offsets = <int64_t>(
         <uint64_t>row.last_offset - <uint64_t>row.base_offset + 1
     )
     if offsets <= 0:
-        return OFFSET_RANGE
+        return HeaderFault.OFFSET_RANGE
     if row.count <= 0:
-        return NO_RECORDS
+        return HeaderFault.NO_RECORDS
     if offsets != row.count:
-        return RECORD_COUNT
+        return HeaderFault.RECORD_COUNT
     if row.attributes & CONTROL:
-        return CONTROL_BATCH
+        return HeaderFault.CONTROL_BATCH
     if row.producer_id >= 0 and row.base_sequence < 0:
-        return NO_SEQUENCE
-    return VALID
+        return HeaderFault.NO_SEQUENCE
+    return HeaderFault.VALID
 
 
-def header_fault(const uint8_t[::1] row not None):
-    """Return the number of the first fault of a client's batch header, 0 for none.
-
-    1 offset range, 2 no records, 3 record count, 4 control batch, 5 no sequence.
-    """
-    if row.shape[0] != sizeof(Batch):
-        raise ValueError(f"row of {row.shape[0]} bytes, expected {sizeof(Batch)}")
-    return <int>find_fault(<const Batch*>&row[0])
+def header_fault(row not None):
+    """Return the first `HeaderFault` of a client's batch header."""
+    return find_fault(row_of(row))
 
 
 cdef inline bint keeps_format(const Batch* row, const Rules* rules) noexcept nogil:
@@ -217,7 +214,7 @@ cdef inline bint accepts_header(const Batch* row, const Rules* rules) noexcept n
     return (
         keeps_format(row, rules)
         and not row.attributes & LOG_APPEND_TIME
-        and (not rules.from_client or find_fault(row) == VALID)
+        and (not rules.from_client or find_fault(row) == HeaderFault.VALID)
     )
 
 
@@ -306,13 +303,6 @@ cdef inline bint survey_batch(
     return batch.count == 0 or (batch.count > 0 and at.pos == at.end)
 
 
-cdef Py_ssize_t count_appends(uint8_t[::1] info, Py_ssize_t bounds) except -1:
-    cdef Py_ssize_t appends = info.shape[0] // sizeof(Append)
-    if bounds != appends + 1:
-        raise ValueError(f"{bounds} bounds, expected {appends + 1}: appends + 1")
-    return appends
-
-
 cdef Rules rules_of(tuple rules) except *:
     # `validation.append_policy.AppendPolicy.as_tuple`
     cdef int64_t now = rules[4], before = rules[5], after = rules[6]
@@ -325,16 +315,14 @@ cdef Rules rules_of(tuple rules) except *:
     )
 
 
-def stays_in_format(const uint8_t[::1] row not None, tuple rules not None):
+def stays_in_format(row not None, tuple rules not None):
     """Return whether a batch is not rebuilt, if its offsets are consecutive."""
     cdef Rules leader_rules = rules_of(rules)
-    if row.shape[0] != sizeof(Batch):
-        raise ValueError(f"row of {row.shape[0]} bytes, expected {sizeof(Batch)}")
-    return keeps_format(<const Batch*>&row[0], &leader_rules)
+    return keeps_format(row_of(row), &leader_rules)
 
 
 def find_record_faults(
-    const uint8_t[::1] row not None,
+    row not None,
     const int32_t[::1] key_lengths not None,
     const int64_t[::1] timestamps not None,
     const int64_t[::1] offsets not None,
@@ -344,15 +332,14 @@ def find_record_faults(
     """Set `faults` to the `RecordFault` flags of each record of the batch `row`."""
     cdef Rules leader_rules = rules_of(rules)
     cdef Py_ssize_t i, count = faults.shape[0]
-    cdef const Batch* batch
-    cdef bint stamped, consecutive
-    if row.shape[0] != sizeof(Batch):
-        raise ValueError(f"row of {row.shape[0]} bytes, expected {sizeof(Batch)}")
+    cdef const Batch* batch = row_of(row)
+    cdef bint stamped = batch.magic and batch.attributes & LOG_APPEND_TIME != 0
+    cdef bint consecutive = needs_consecutive(batch, &leader_rules)
     if not count == key_lengths.shape[0] == timestamps.shape[0] == offsets.shape[0]:
-        raise ValueError(f"columns of other lengths than the {count} of faults")
-    batch = <const Batch*>&row[0]
-    stamped = batch.magic and batch.attributes & LOG_APPEND_TIME != 0
-    consecutive = needs_consecutive(batch, &leader_rules)
+        raise ValueError(
+            f"{key_lengths.shape[0]} key lengths, {timestamps.shape[0]} timestamps and "
+            f"{offsets.shape[0]} offsets, expected {count}: one for each of `faults`"
+        )
     with nogil:
         for i in range(count):
             faults[i] = 0
@@ -404,66 +391,55 @@ cdef inline bint survey_append(
     return survey_batch(&at, row, rules, info)
 
 
-def take_batches(
-    list buffers not None,
-    required,
-    rules,
-    uint8_t[::1] data not None,
-    uint8_t[::1] rows not None,
-    uint8_t[::1] info not None,
-    int64_t[::1] row_bounds not None,
-    int64_t[::1] byte_bounds not None,
-):
-    """Copy appends to `data`, and fill `rows` with headers and `info` with their sums.
+def take_batches(list buffers not None, required, rules, tuple arrays not None):
+    """Copy appends, and fill the arrays with their headers, bounds and sums.
 
-    Append i is ``buffers[i]``, copied to ``data[byte_bounds[i]:byte_bounds[i + 1]]``,
-    and has the headers ``rows[row_bounds[i]:row_bounds[i + 1]]``. It is accepted if it
-    consists of complete batches without an `EntryFault`. With `rules` it must also be
-    one batch that `survey_batches` accepts, except that compressed records are not
-    read. `required` states whether each batch must have `leader_epoch`, whether it must
-    have base offset 0, whether batches above `leader_epoch` are dropped, whether last
-    offsets must be ascending, `leader_epoch`, and the greatest number of bytes of a
-    batch.
+    `arrays` are those of `validation.appends.Appends`: data, rows, row bounds, byte
+    bounds, info. Append i is ``buffers[i]``, copied to ``data[byte_bounds[i]:
+    byte_bounds[i + 1]]``, and has the headers ``rows[row_bounds[i]:row_bounds[i +
+    1]]``. It is accepted if it consists of complete batches without an `EntryFault`.
+    With `rules` it must also be one batch that `survey_batches` accepts, except that
+    compressed records are not read. `required` states whether each batch must have
+    `leader_epoch`, whether it must have base offset 0, whether batches above
+    `leader_epoch` are dropped, whether last offsets must be ascending, `leader_epoch`,
+    and the greatest number of bytes of a batch.
 
     Returns (appends accepted before the first that is not, rows filled, whether any of
     those accepted is compressed).
     """
     cdef Requirements requirements = requirements_of(required)
-    cdef Py_ssize_t i, done = 0, appends = count_appends(info, row_bounds.shape[0])
-    cdef Found found = Found(NULL, 0, rows.shape[0] // sizeof(Batch))
-    cdef Append* info_at = <Append*>&info[0] if appends else NULL
-    cdef uint8_t* to = &data[0] if data.shape[0] else NULL
+    cdef AppendArrays to = append_arrays_of(arrays)
+    cdef Found found = Found(to.rows.at, 0, to.rows.count)
+    cdef Py_ssize_t i, done = 0, appends = to.info.count
     cdef bint surveyed = rules is not None, is_compressed = False
     cdef Rules leader_rules = Rules(False, False, -1, False, 0, 0, 0)
     cdef Buffers held
+    cdef int64_t begin = 0, end
     if surveyed:
         leader_rules = rules_of(rules)
-    if byte_bounds.shape[0] != appends + 1 or len(buffers) != appends:
-        raise ValueError(
-            f"{byte_bounds.shape[0]} bounds and {len(buffers)} buffers, expected "
-            f"{appends + 1} and {appends}"
-        )
-    found.at = <Batch*>&rows[0] if found.capacity else NULL
-    row_bounds[0] = byte_bounds[0] = 0
+    if len(buffers) != appends:
+        raise ValueError(f"{len(buffers)} buffers, expected {appends}: appends")
+    to.row_bounds[0] = to.byte_bounds[0] = 0
     hold_buffers(buffers, &held)
     with nogil:
         for i in range(appends):
-            byte_bounds[i + 1] = byte_bounds[i] + held.views[i].len
-            if byte_bounds[i + 1] > data.shape[0]:
+            end = begin + held.views[i].len
+            to.byte_bounds[i + 1] = end
+            if end > to.size:
                 break
-            if held.views[i].len:  # the address of an empty buffer may be NULL
-                memcpy(to + byte_bounds[i], held.views[i].buf, held.views[i].len)
+            if end > begin:  # the address of an empty buffer may be NULL
+                memcpy(to.data + begin, held.views[i].buf, end - begin)
             if not take_append(
-                to, byte_bounds[i], byte_bounds[i + 1], &requirements, &found,
-                &info_at[i]
+                to.data, begin, end, &requirements, &found, &to.info.at[i]
             ):
                 break
             if surveyed and not survey_append(
-                to, &leader_rules, &found, row_bounds[i], &info_at[i]
+                to.data, &leader_rules, &found, to.row_bounds[i], &to.info.at[i]
             ):
                 break
-            row_bounds[i + 1] = found.rows
-            is_compressed |= info_at[i].source_codec != 0
+            to.row_bounds[i + 1] = found.rows
+            is_compressed |= to.info.at[i].source_codec != 0
+            begin = end
             done += 1
     release_buffers(&held)
     return done, found.rows, is_compressed
@@ -479,8 +455,8 @@ cdef inline bint is_inside(const Batch* row, int64_t size) noexcept nogil:
 def survey_batches(
     const uint8_t[::1] src not None,
     const int64_t[::1] bounds not None,
-    const uint8_t[::1] rows not None,
-    uint8_t[::1] info not None,
+    rows not None,
+    info not None,
     tuple rules not None,
 ):
     """Validate the records of appends; set their counts and greatest timestamps.
@@ -495,22 +471,24 @@ def survey_batches(
     """
     cdef Rules leader_rules = rules_of(rules)
     cdef Cursor at = Cursor(data=NULL, pos=0, end=0)
-    cdef Py_ssize_t i, done = 0, count = rows.shape[0] // sizeof(Batch)
-    cdef const Batch* row_at = <const Batch*>&rows[0] if count else NULL
-    cdef Append* info_at = <Append*>&info[0] if count else NULL
-    count_appends(info, count + 1)
-    if bounds.shape[0] != count + 1:
-        raise ValueError(f"{bounds.shape[0]} bounds, expected {count + 1}: rows + 1")
+    cdef Rows batches = rows_of(rows)
+    cdef AppendRows appends = append_rows_of(info)
+    cdef Py_ssize_t i, done = 0
+    if not bounds.shape[0] == appends.count + 1 == batches.count + 1:
+        raise ValueError(
+            f"{bounds.shape[0]} bounds and {appends.count} appends, expected "
+            f"{batches.count + 1} and {batches.count} for as many rows"
+        )
     at.data = &src[0] if src.shape[0] else NULL
     with nogil:
-        for i in range(count):
+        for i in range(batches.count):
             at.pos = bounds[i]
             at.end = bounds[i + 1]
             if at.pos < 0 or at.end < at.pos or at.end > src.shape[0]:
                 break
-            if not accepts_header(&row_at[i], &leader_rules):
+            if not accepts_header(&batches.at[i], &leader_rules):
                 break
-            if not survey_batch(&at, &row_at[i], &leader_rules, &info_at[i]):
+            if not survey_batch(&at, &batches.at[i], &leader_rules, &appends.at[i]):
                 break
             done += 1
     return done
@@ -541,28 +519,29 @@ cdef inline void stamp_batch(
 
 
 def stamp_batches(
-    uint8_t[::1] rows not None,
-    uint8_t[::1] info not None,
+    tuple arrays not None,
     bint at_append,
     int64_t now_ms,
     int32_t leader_epoch,
-    uint8_t[::1] data not None,
 ):
-    """Write leader epoch, timestamp type and max timestamp into the batches in `data`.
+    """Write leader epoch, timestamp type and max timestamp into the batches.
 
-    The max timestamp is that of `info`, or `now_ms` if `at_append`. `rows` and `info`
-    are updated. Returns the rows done, fewer than all if a batch is outside `data`.
+    `arrays` are those of `take_batches`, with one batch an append. The max timestamp is
+    that of the append, or `now_ms` if `at_append`; rows and info are updated. Returns
+    the batches done, fewer than all if one is outside the data.
     """
+    cdef AppendArrays of = append_arrays_of(arrays)
     cdef Stamp stamp = Stamp(at_append, leader_epoch, now_ms)
-    cdef Py_ssize_t i, done = 0, count = rows.shape[0] // sizeof(Batch)
-    cdef Batch* row_at = <Batch*>&rows[0] if count else NULL
-    cdef Append* info_at = <Append*>&info[0] if count else NULL
-    count_appends(info, count + 1)
+    cdef Py_ssize_t i, done = 0
+    cdef Batch* row
+    if of.rows.count != of.info.count:
+        raise ValueError(f"{of.rows.count} rows, expected {of.info.count}: appends")
     with nogil:
-        for i in range(count):
-            if not is_inside(&row_at[i], data.shape[0]):
+        for i in range(of.rows.count):
+            row = &of.rows.at[i]
+            if not is_inside(row, of.size):
                 break
-            stamp_batch(&data[row_at[i].position], &stamp, &row_at[i], &info_at[i])
+            stamp_batch(of.data + row.position, &stamp, row, &of.info.at[i])
             done += 1
     return done
 
@@ -579,36 +558,29 @@ cdef inline void place_batch(
 
 
 def place_batches(
-    uint8_t[::1] rows not None,
-    const int64_t[::1] row_bounds not None,
-    uint8_t[::1] info not None,
-    Py_ssize_t first,
-    Py_ssize_t end,
-    int64_t next_offset,
-    uint8_t[::1] data not None,
+    tuple arrays not None, Py_ssize_t first, Py_ssize_t end, int64_t next_offset
 ):
     """Assign offsets from `next_offset` on to the appends from `first` to `end`.
 
-    Append i has the batch ``rows[row_bounds[i]]`` or none. It gets as many offsets as
-    it has records, the last of which is its batch's last offset. Returns the offset
-    after all of them, or -1 if a batch is outside `data`.
+    `arrays` are those of `take_batches`. Append i has the batch
+    ``rows[row_bounds[i]]`` or none. It gets as many offsets as it has records, the last
+    of which is its batch's last offset. Returns the offset after all of them, or -1 if
+    a batch is outside the data.
     """
-    cdef Py_ssize_t i, row, count = rows.shape[0] // sizeof(Batch)
-    cdef Py_ssize_t appends = count_appends(info, row_bounds.shape[0])
-    cdef Batch* row_at = <Batch*>&rows[0] if count else NULL
-    cdef Append* info_at = <Append*>&info[0] if appends else NULL
-    if not 0 <= first <= end <= appends:
-        raise ValueError(f"appends {first} to {end}, expected 0 to {appends}")
+    cdef AppendArrays of = append_arrays_of(arrays)
+    cdef Py_ssize_t i, at
+    cdef Batch* row
+    if not 0 <= first <= end <= of.info.count:
+        raise ValueError(f"appends {first} to {end}, expected 0 to {of.info.count}")
     with nogil:
         for i in range(first, end):
-            row = row_bounds[i]
-            if row == row_bounds[i + 1]:
+            at = of.row_bounds[i]
+            if at == of.row_bounds[i + 1]:
                 continue
-            if row < 0 or row >= count or not is_inside(&row_at[row], data.shape[0]):
+            row = of.rows.at + at
+            if not 0 <= at < of.rows.count or not is_inside(row, of.size):
                 next_offset = -1
                 break
-            place_batch(
-                &data[row_at[row].position], next_offset, &row_at[row], &info_at[i]
-            )
-            next_offset += info_at[i].records
+            place_batch(of.data + row.position, next_offset, row, &of.info.at[i])
+            next_offset += of.info.at[i].records
     return next_offset

@@ -66,7 +66,6 @@ from kafkalog.validation.appends import (
     AppendOrigin,
     Appends,
     Origin,
-    as_bytes,
 )
 from kafkalog.validation.batch_records import read_records
 from kafkalog.validation.leader_validation import validate_for_leader
@@ -249,21 +248,13 @@ def write_run(log: LogState, appends: Appends, first: int, policy: AppendPolicy)
     log.leader_epochs.flush()
     if policy.assigns_offsets:
         appends.assign_offsets(log.end.offset, first)
-    sequences: Bytes | None = None
+    sequences: BatchHeaders | None = None
     if policy.origin is AppendOrigin.CLIENT and not log.producers.is_empty:
         rows = appends.rows[appends.row_bounds[first] :]
-        sequences = as_bytes(known_sequences(log.producers, rows))
+        sequences = known_sequences(log.producers, rows)
     limits = rolling.segment_limits(log)
     end, segment_end, index_entries, time_entries = _speedups.plan_run(
-        as_bytes(appends.rows),
-        appends.row_bounds,
-        appends.byte_bounds,
-        as_bytes(appends.info),
-        first,
-        limits,
-        segment_end,
-        sequences,
-        log.runtime.now_ms(),
+        appends.arrays, first, limits, segment_end, sequences, log.runtime.now_ms()
     )
     if end > first:
         start, stop = appends.byte_bounds[first], appends.byte_bounds[end]

@@ -49,12 +49,7 @@ from kafkalog.formats.layout import (
     NO_LEADER_EPOCH,
 )
 from kafkalog.validation.append_policy import HeaderRequirements, KernelRules
-from kafkalog.validation.appends import (
-    APPEND,
-    AppendMemory,
-    Appends,
-    as_bytes,
-)
+from kafkalog.validation.appends import APPEND, AppendMemory, Appends
 from kafkalog.validation.batch_records import read_records
 
 _UNLIMITED: Final = 2**63 - 1
@@ -112,15 +107,9 @@ def accept_all(
     info = memory.info_rows(len(views))
     while True:
         rows = memory.rows
+        arrays = data, rows, row_bounds, byte_bounds, info
         accepted, count, is_compressed = _speedups.take_batches(
-            views,
-            required,
-            rules,
-            data,
-            as_bytes(rows),
-            as_bytes(info),
-            row_bounds,
-            byte_bounds,
+            views, required, rules, arrays
         )
         if accepted == len(views):
             appends = Appends(data, rows[:count], row_bounds, byte_bounds, info, {})
@@ -139,16 +128,8 @@ def _analyze(data: Bytes, required: HeaderRequirements) -> Appends:
     kept = data[: rows["size_in_bytes"].sum()]
     info = np.empty(1, APPEND)
     row_bounds, byte_bounds = np.empty((2, 2), np.int64)
-    _speedups.take_batches(
-        [kept],
-        _NO_REQUIREMENTS,
-        None,
-        kept.copy(),
-        as_bytes(rows),
-        as_bytes(info),
-        row_bounds,
-        byte_bounds,
-    )
+    arrays = kept.copy(), rows, row_bounds, byte_bounds, info
+    _speedups.take_batches([kept], _NO_REQUIREMENTS, None, arrays)
     return Appends(kept, rows, row_bounds, byte_bounds, info, {})
 
 
@@ -159,9 +140,7 @@ def _valid_batches(data: Bytes, required: HeaderRequirements) -> BatchHeaders:
     while (size := _entry_size(data, position)) is not None:
         if not skipping:
             row = np.empty(1, BATCH)
-            fault = read_required_entry(
-                data, position, required, last_offset, as_bytes(row)
-            )
+            fault = read_required_entry(data, position, required, last_offset, row)
             skipping = fault == EntryFault.NEWER_EPOCH
             if not fault:
                 kept.append(row)

@@ -73,7 +73,8 @@ a new batch.
 """
 
 
-_BYTE: Final = np.dtype(np.uint8)
+AppendArrays: TypeAlias = tuple[Bytes, BatchHeaders, Int64s, Int64s, BatchHeaders]
+"""Data, rows, row bounds, byte bounds and info of `Appends`."""
 
 
 @dataclass(slots=True)
@@ -124,17 +125,9 @@ class Appends:
         none, bounds = np.empty(0, np.uint8), np.zeros(2, np.int64)
         info, rows = np.empty(1, APPEND), np.empty(0, BATCH)
         nothing_required = (False, False, False, False, 0, 0)
-        _speedups.take_batches(
-            [b""],
-            nothing_required,
-            None,
-            none,
-            as_bytes(rows),
-            as_bytes(info),
-            bounds,
-            bounds,
-        )
-        return cls(none, rows, bounds, bounds, info, {0: error})
+        appends = cls(none, rows, bounds, bounds, info, {0: error})
+        _speedups.take_batches([b""], nothing_required, None, appends.arrays)
+        return appends
 
     @classmethod
     def merged(cls, parts: Sequence[Appends], buffer: Workspace) -> Self:
@@ -157,6 +150,11 @@ class Appends:
 
     def __len__(self) -> int:
         return len(self.info)
+
+    @property
+    def arrays(self) -> AppendArrays:
+        """The arrays, as the kernels take them."""
+        return self.data, self.rows, self.row_bounds, self.byte_bounds, self.info
 
     def select(self, append: int) -> Appends:
         """Return one of the appends; its bytes are a view of `data`."""
@@ -183,15 +181,7 @@ class Appends:
         end. Raises `LogArgumentError` if too few offsets are left.
         """
         end = len(self) if end is None else end
-        following = _speedups.place_batches(
-            as_bytes(self.rows),
-            self.row_bounds,
-            as_bytes(self.info),
-            first,
-            end,
-            next_offset,
-            self.data,
-        )
+        following = _speedups.place_batches(self.arrays, first, end, next_offset)
         if following < next_offset:
             count = int(self.info["records"][first:end].sum())
             if count > _MAX_OFFSET - next_offset:
@@ -201,11 +191,6 @@ class Appends:
                 )
             raise ValueError(f"a batch outside of the {len(self.data)} bytes of data")
         return following
-
-
-def as_bytes(rows: BatchHeaders) -> Bytes:
-    """Return a view of `rows` as bytes, as the kernels take them."""
-    return np.frombuffer(rows, _BYTE)
 
 
 def bounds_of(sizes: Iterable[int]) -> Int64s:

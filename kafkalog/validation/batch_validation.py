@@ -9,10 +9,13 @@ Source: ``LogValidator.java``.
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from kafkalog import _speedups
 from kafkalog._speedups import (
+    HeaderFault,
     RecordFault,
     find_record_faults,
     header_fault,
@@ -29,7 +32,7 @@ from kafkalog.errors import (
 from kafkalog.formats.batch_headers import BatchHeaders, Bytes
 from kafkalog.formats.layout import NO_TIMESTAMP
 from kafkalog.validation.append_policy import AppendPolicy, KernelRules
-from kafkalog.validation.appends import AppendMemory, AppendOrigin, Appends, as_bytes
+from kafkalog.validation.appends import AppendMemory, AppendOrigin, Appends
 from kafkalog.validation.batch_conversion import check_timestamps, rebuild
 from kafkalog.validation.batch_records import (
     BatchRecords,
@@ -40,14 +43,21 @@ from kafkalog.validation.batch_records import (
 _SHOWN = 3
 """Number of invalid records that a message lists."""
 
-_HEADER_FAULTS = (
-    "offsets {base_offset} to {last_offset}, expected an ascending range",
-    "record count {count}, expected at least 1",
-    "record count {count}, expected {offsets} (offsets {base_offset} to {last_offset})",
-    "control batch from a client, expected a data batch",
-    "sequence {base_sequence} of producer {producer_id}, expected at least 0",
-)
-"""Message for each number that `header_fault` returns, less 1."""
+_HEADER_FAULTS: Final = {
+    HeaderFault.OFFSET_RANGE: (
+        "offsets {base_offset} to {last_offset}, expected an ascending range"
+    ),
+    HeaderFault.NO_RECORDS: "record count {count}, expected at least 1",
+    HeaderFault.RECORD_COUNT: (
+        "record count {count}, expected {offsets} (offsets {base_offset} to "
+        "{last_offset})"
+    ),
+    HeaderFault.CONTROL_BATCH: "control batch from a client, expected a data batch",
+    HeaderFault.NO_SEQUENCE: (
+        "sequence {base_sequence} of producer {producer_id}, expected at least 0"
+    ),
+}
+"""Message for each fault of a header."""
 
 
 def validate_append(
@@ -62,7 +72,7 @@ def validate_append(
     target, _ = policy.rules.target(source)
     uncompressed = source == target == Codec.NONE
     _check_one_batch(rows, source)
-    in_place = stays_in_format(as_bytes(rows[:1]), rules)
+    in_place = stays_in_format(rows[0], rules)
     batches, uneven = [], False
     for row in rows:
         _check_batch(rows[0], row, policy.origin)
@@ -87,12 +97,7 @@ def validate_append(
 def stamp(appends: Appends, policy: AppendPolicy) -> None:
     """Write leader epoch, timestamp type and max timestamp into the batch headers."""
     _speedups.stamp_batches(
-        as_bytes(appends.rows),
-        as_bytes(appends.info),
-        policy.at_append,
-        policy.now_ms,
-        policy.leader_epoch,
-        appends.data,
+        appends.arrays, policy.at_append, policy.now_ms, policy.leader_epoch
     )
 
 
@@ -119,11 +124,11 @@ def _check_batch(first: np.void, row: np.void, origin: AppendOrigin) -> None:
         raise InvalidRecordError(reason)
     if origin is not AppendOrigin.CLIENT or row["magic"] < 2:
         return
-    if fault := header_fault(as_bytes(np.array([row]))):
+    if fault := header_fault(row):
         names = *(row.dtype.names or ()), "offsets"
         offsets = int(row["last_offset"]) - int(row["base_offset"]) + 1
         fields = dict(zip(names, (*row.tolist(), offsets), strict=True))
-        raise InvalidRecordError(_HEADER_FAULTS[fault - 1].format(**fields))
+        raise InvalidRecordError(_HEADER_FAULTS[fault].format(**fields))
 
 
 def _find_faults(
@@ -134,7 +139,7 @@ def _find_faults(
     """Return the `RecordFault` flags of each record."""
     spans, faults = records.spans, np.empty(len(records.spans), np.uint8)
     find_record_faults(
-        as_bytes(np.array([row])),
+        row,
         spans["key_length"],
         spans["timestamp"],
         spans["offset"],

@@ -28,11 +28,7 @@ from kafkalog.formats.batch_headers import Bytes
 from kafkalog.formats.layout import BATCH, CODEC_MASK, RECORD_BATCH_OVERHEAD
 from kafkalog.validation.append_analysis import accept_all, analyze_appends
 from kafkalog.validation.append_policy import AppendPolicy
-from kafkalog.validation.appends import (
-    AppendMemory,
-    Appends,
-    as_bytes,
-)
+from kafkalog.validation.appends import AppendMemory, Appends
 from kafkalog.validation.batch_validation import stamp, validate_append
 
 _NAMES = list(BATCH.fields or ())
@@ -86,8 +82,8 @@ def _accepts_records(
             accepted = _speedups.survey_batches(
                 records,
                 bounds,
-                as_bytes(appends.rows[first:end]),
-                as_bytes(appends.info[first:end]),
+                appends.rows[first:end],
+                appends.info[first:end],
                 rules,
             )
             if first + accepted < end:

@@ -10,7 +10,7 @@ from kafkalog import _speedups
 from kafkalog.decoding.record_batch import RecordBatch
 from kafkalog.errors import KafkaLogError
 from kafkalog.formats.layout import BATCH
-from kafkalog.validation.appends import APPEND, as_bytes
+from kafkalog.validation.appends import APPEND
 from tests.validation.appending import T, batch, patched
 
 DELTAS = st.sampled_from([0, 1, 2, 62, 63, 64, 65, 8191, 8192, 2**31])
@@ -25,10 +25,12 @@ def survey(data, greatest=2**63 - 1):
         [data],
         (False, False, False, True, -1, 2**63 - 1),
         (True, False, -1, False, 0, 2**63 - 1, greatest),
-        np.zeros(len(data), np.uint8),
-        as_bytes(np.zeros(4, BATCH)),
-        as_bytes(info),
-        *np.zeros((2, 2), np.int64),
+        (
+            np.zeros(len(data), np.uint8),
+            np.zeros(4, BATCH),
+            *np.zeros((2, 2), np.int64),
+            info,
+        ),
     )
     return accepted, info[0]
 

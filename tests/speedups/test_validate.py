@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kafkalog import _speedups
 from kafkalog.formats.layout import BATCH
-from kafkalog.validation.appends import APPEND, as_bytes
+from kafkalog.validation.appends import APPEND
 from tests.guarded import at_the_end, at_the_start
 from tests.query.batches import KINDS, build
 from tests.validation.appending import ROWS, T, batch, patched
@@ -22,16 +22,19 @@ SAMPLES = [
 ]
 
 
+def arrays_of(data, *, rows=4, appends=1):
+    """Return the arrays for appends, without any."""
+    bounds = np.zeros((2, appends + 1), np.int64)
+    return data, np.zeros(rows, BATCH), *bounds, np.zeros(appends, APPEND)
+
+
 def take(data, *, buffers=None, rules=ANY, rows=4, appends=1):
     """Validate bytes at the position of `data`; return the appends and rows taken."""
     accepted, filled, _ = _speedups.take_batches(
         [bytes(data)] if buffers is None else buffers,
         (False, False, False, True, -1, 2**63 - 1),
         rules,
-        data,
-        as_bytes(np.zeros(rows, BATCH)),
-        as_bytes(np.zeros(appends, APPEND)),
-        *np.zeros((2, appends + 1), np.int64),
+        arrays_of(data, rows=rows, appends=appends),
     )
     return accepted, filled
 
@@ -65,8 +68,8 @@ def test_surveys_never_read_outside(data, start, length):
     accepted = _speedups.survey_batches(
         at_the_end(data),
         np.array([start, start + length]),
-        as_bytes(rows),
-        as_bytes(info),
+        rows,
+        info,
         ANY,
     )
     assert accepted in (0, 1)
@@ -91,7 +94,7 @@ def test_the_range_of_timestamps_wraps_as_in_java(now, age, before, after, shift
         invalid = passed > before or wrapped(-passed) > after
         faults = np.empty(1, np.uint8)
         _speedups.find_record_faults(
-            as_bytes(np.zeros(1, BATCH)),
+            np.zeros(1, BATCH),
             np.zeros(1, np.int32),
             np.array([timestamp]),
             np.zeros(1, np.int64),
@@ -119,27 +122,51 @@ def test_the_kernel_stops_before_an_append_that_does_not_fit_the_data():
 
 def test_arrays_of_wrong_shapes_are_rejected():
     data = np.zeros(4, np.uint8)
-    with pytest.raises(ValueError, match="bounds"):
+    with pytest.raises(ValueError, match="1 buffers, expected 2: appends"):
         take(data, appends=2)
-    with pytest.raises(ValueError, match="bounds"):
+    with pytest.raises(ValueError, match="0 buffers, expected 1: appends"):
         take(data, buffers=[])
     with pytest.raises(TypeError):
         take(data, buffers=["text"])
-    rows, info = as_bytes(np.zeros(1, BATCH)), as_bytes(np.zeros(1, APPEND))
-    with pytest.raises(ValueError, match="bounds"):
-        _speedups.survey_batches(data, np.zeros(1, np.int64), rows, info, ANY)
-    bounds = np.zeros(2, np.int64)
-    with pytest.raises(ValueError, match="appends"):
-        _speedups.place_batches(rows, bounds, info, 0, 2, 9, data)
+    _, rows, bounds, _, info = arrays = arrays_of(data, rows=1)
+    with pytest.raises(ValueError, match="2 and 1 bounds, expected 2: appends"):
+        _speedups.place_batches((data, rows, bounds, bounds[1:], info), 0, 1, 9)
+    for some in (bounds[1:], info[:0]), (bounds, info[:0]), (bounds[1:], info):
+        with pytest.raises(ValueError, match="expected 2 and 1 for as many rows"):
+            _speedups.survey_batches(data, some[0], rows, some[1], ANY)
+    with pytest.raises(ValueError, match="appends 0 to 2, expected 0 to 1"):
+        _speedups.place_batches(arrays, 0, 2, 9)
+    with pytest.raises(ValueError, match="4 rows, expected 1: appends"):
+        _speedups.stamp_batches(arrays_of(data), False, 5, 5)
+    with pytest.raises(ValueError, match="2 rows, expected 1"):
+        _speedups.header_fault(np.zeros(2, BATCH))
+    with pytest.raises(ValueError, match="rows of 1 bytes, expected 80"):
+        _speedups.header_fault(data)
+
+
+def test_a_header_that_cannot_be_written_is_not_filled():
+    rows = np.zeros(1, BATCH)
+    rows.flags.writeable = False
+    required = (False, False, False, True, -1, 2**63 - 1)
+    with pytest.raises(ValueError, match="read-only"):
+        _speedups.read_required_entry(np.zeros(4, np.uint8), 0, required, -1, rows)
 
 
 @pytest.mark.parametrize("position", [-1, 10, 2**62])
 def test_a_batch_outside_the_data_is_not_written(position):
-    rows, info = np.zeros(1, BATCH), np.zeros(1, APPEND)
+    data, rows, *_ = arrays = arrays_of(np.zeros(70, np.uint8), rows=1)
     rows["position"], rows["size_in_bytes"] = position, 61
-    data, bounds = np.zeros(70, np.uint8), np.array([0, 1])
-    arrays = (as_bytes(rows), as_bytes(info))
-    assert _speedups.stamp_batches(*arrays, False, 5, 5, data) == 0
-    arrays = (as_bytes(rows), bounds, as_bytes(info))
-    assert _speedups.place_batches(*arrays, 0, 1, 9, data) == -1
+    arrays[2][1] = 1
+    assert _speedups.stamp_batches(arrays, False, 5, 5) == 0
+    assert _speedups.place_batches(arrays, 0, 1, 9) == -1
     assert not data.any()
+
+
+@pytest.mark.parametrize("bounds", [(-1, 1), (0, 3), (2, 1), (-(2**62), 2**62)])
+def test_rows_outside_of_the_array_are_not_planned(bounds):
+    arrays = arrays_of(np.zeros(70, np.uint8), rows=2)
+    arrays[2][:] = bounds
+    limits = (0, 0, 0, 2**30, 2**62, 0, 4096, 9, 9, 2**62)
+    first, last = bounds
+    with pytest.raises(ValueError, match=f"rows {first} to {last} of append 0"):
+        _speedups.plan_run(arrays, 0, limits, (0, 0, -1, -1, 0, -1, -1), None, 0)

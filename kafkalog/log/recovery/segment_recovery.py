@@ -45,7 +45,6 @@ from kafkalog.log.producers.producer_manager import ProducerStateManager
 from kafkalog.log.producers.producer_updates import replay
 from kafkalog.segment.file_batches import Window, windows
 from kafkalog.segment.growing_segment import GrowingSegment
-from kafkalog.validation.appends import as_bytes
 
 STEP_BYTES = 1 << 20  # fits the processor's cache, for reading and verifying
 MAX_PENDING_ROWS = 4096
@@ -169,7 +168,7 @@ class _Pass:
     def _add_pending(self) -> None:
         if self._pending_rows:
             # As bytes, because comparing structured dtypes takes longer.
-            rows = np.concatenate([as_bytes(rows) for rows in self._pending])
+            rows = np.concatenate([rows.view(np.uint8) for rows in self._pending])
             self._pending, self._pending_rows = [], 0
             self._add_valid(NO_BYTES, rows.view(BATCH))
 

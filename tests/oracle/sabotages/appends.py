@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from kafkalog._speedups import EntryFault, RecordFault, Status
+from kafkalog._speedups import EntryFault, HeaderFault, RecordFault, Status
 from kafkalog.errors import InvalidRecordError
 from kafkalog.formats.batch_headers import decode_error
 from kafkalog.formats.layout import BATCH, CONTROL_FLAG, TimestampType
@@ -222,12 +222,12 @@ def _(patch):
 def _(patch):
     """The control flag is not checked."""
     fault = batch_validation.header_fault
-    control = 4
-    patch.setattr(
-        batch_validation,
-        "header_fault",
-        lambda row: 0 if fault(row) == control else fault(row),
-    )
+
+    def allow_control(row):
+        found = fault(row)
+        return HeaderFault.VALID if found == HeaderFault.CONTROL_BATCH else found
+
+    patch.setattr(batch_validation, "header_fault", allow_control)
 
 
 @sabotage("a Raft leader's batches have its own epoch", "append-raft-leader")
