@@ -21,10 +21,11 @@ from typing import Final
 
 from kafkalog.codecs import lz4_frames
 from kafkalog.codecs.compression import Codec, decompress
-from kafkalog.codecs.java_exceptions import END_OF_FILE, RUNTIME, ToolEnded
 from kafkalog.errors import LocatedError
 
 IO: Final = "java.io.IOException"
+END_OF_FILE: Final = "java.io.EOFException"
+RUNTIME: Final = "java.lang.RuntimeException"
 ZIP: Final = "java.util.zip.ZipException"
 ZSTD: Final = "com.github.luben.zstd.ZstdIOException"
 SNAPPY_ERROR: Final = "org.xerial.snappy.SnappyError"
@@ -53,6 +54,34 @@ _SNAPPY_MAGIC: Final = b"\x82SNAPPY\x00"
 _LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
 
 
+class JavaError(Exception):
+    """An exception of Java's, with its name there.
+
+    `because` is the exception that caused it, if any.
+    """
+
+    def __init__(
+        self,
+        java_name: str,
+        reason: str | None = None,
+        because: JavaError | None = None,
+    ) -> None:
+        super().__init__(java_name, reason)
+        self.java_name = java_name
+        self.reason = reason
+        self.because = because
+
+    def __str__(self) -> str:
+        """Return it as Java prints it: the name, and the message if there is one.
+
+        >>> str(JavaError("java.lang.RuntimeException", "no such decoder"))
+        'java.lang.RuntimeException: no such decoder'
+        """
+        if self.reason is None:
+            return self.java_name
+        return f"{self.java_name}: {self.reason}"
+
+
 @dataclass(slots=True)
 class JavaStream:
     """The content of a stream, and the exception that ends it, if any.
@@ -61,24 +90,24 @@ class JavaStream:
     """
 
     content: bytes | bytearray = field(default_factory=bytearray)
-    fault: ToolEnded | None = None
+    fault: JavaError | None = None
     opens: bool = True
 
     def add(self, chunk: bytes) -> None:
-        """Add content. Raise `ToolEnded` if it exceeds what Kafka's tool can hold."""
+        """Add content. Raise `JavaError` if it exceeds what Kafka's tool can hold."""
         self.content += chunk
         if len(self.content) > MAX_DECOMPRESSED_BYTES:
             reason = f"Java heap space: a batch of over {MAX_DECOMPRESSED_BYTES} bytes"
-            raise ToolEnded(OUT_OF_MEMORY, reason)
+            raise JavaError(OUT_OF_MEMORY, reason)
 
     def reject(self, name: str, reason: str | None = None) -> JavaStream:
         """End it with an exception before it returns any content."""
-        self.fault, self.opens = ToolEnded(name, reason), False
+        self.fault, self.opens = JavaError(name, reason), False
         return self
 
     def fail(self, name: str, reason: str | None = None) -> JavaStream:
         """End it with an exception after the content so far."""
-        self.fault = ToolEnded(name, reason)
+        self.fault = JavaError(name, reason)
         return self
 
 
@@ -92,7 +121,7 @@ def java_stream(codec: int, data: bytes | memoryview, magic: int) -> JavaStream:
         if codec == Codec.LZ4:
             return _lz4(stream, copied, checked=magic > 0)
         return _READERS[codec](stream, copied)
-    except ToolEnded as full:
+    except JavaError as full:
         stream.fault = full
         return stream
 
@@ -232,8 +261,8 @@ def _lz4(stream: JavaStream, data: bytes, *, checked: bool) -> JavaStream:
                 magic=2 if checked else 0,
             )
         except LocatedError as error:
-            cause = ToolEnded(LZ4_EXCEPTION, f"cannot unpack lz4: {error.reason}")
-            stream.fault = ToolEnded(IO, str(cause), cause)
+            cause = JavaError(LZ4_EXCEPTION, f"cannot unpack lz4: {error.reason}")
+            stream.fault = JavaError(IO, str(cause), cause)
             return stream
         for chunk in content:
             stream.add(chunk)

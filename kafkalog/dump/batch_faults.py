@@ -20,9 +20,16 @@ import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog._speedups import DumpFlag, Halt
-from kafkalog.codecs.java_exceptions import (
-    CORRUPT_RECORD,
+from kafkalog.codecs.java_streams import (
     END_OF_FILE,
+    OUT_OF_MEMORY,
+    SNAPPY_ERROR,
+    JavaError,
+    JavaStream,
+)
+from kafkalog.dump.dumped_file import DumpedFile
+from kafkalog.dump.java_exceptions import (
+    CORRUPT_RECORD,
     ILLEGAL_ARGUMENT,
     INVALID_RECORD,
     KAFKA_EXCEPTION,
@@ -30,8 +37,6 @@ from kafkalog.codecs.java_exceptions import (
     ToolEnded,
     unknown_codec,
 )
-from kafkalog.codecs.java_streams import OUT_OF_MEMORY, SNAPPY_ERROR, JavaStream
-from kafkalog.dump.dumped_file import DumpedFile
 from kafkalog.formats.batch_headers import (
     Bytes,
     attributes_field,
@@ -286,9 +291,10 @@ def opening_fault(stream: JavaStream) -> ToolEnded:
     return _wrapped(stream.fault, str(stream.fault))
 
 
-def _wrapped(fault: ToolEnded, reason: str) -> ToolEnded:
+def _wrapped(fault: JavaError, reason: str) -> ToolEnded:
     if fault.java_name in (SNAPPY_ERROR, OUT_OF_MEMORY):
-        return fault  # errors that Kafka does not catch
+        # Kafka does not catch these.
+        return ToolEnded(fault.java_name, fault.reason, fault.because)
     return ToolEnded(KAFKA_EXCEPTION, reason, fault)
 
 

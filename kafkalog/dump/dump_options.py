@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kafkalog.codecs.java_exceptions import ToolEnded
 from kafkalog.dump.dumped_file import INT_BITS, java_number
+from kafkalog.dump.java_exceptions import ToolEnded
 
 JOPT: Final = "joptsimple."
 NEED_VALUES: Final = frozenset(("files", "max-bytes", "max-message-size"))

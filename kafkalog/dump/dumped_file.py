@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 from unicodedata import decimal
 
-from kafkalog.codecs.java_exceptions import NUMBER_FORMAT, OUT_OF_BOUNDS, ToolEnded
+from kafkalog.dump.java_exceptions import NUMBER_FORMAT, OUT_OF_BOUNDS, ToolEnded
 from kafkalog.text.decimal_text import int_from_text
 
 LONG_BITS: Final = 64

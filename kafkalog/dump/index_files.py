@@ -12,15 +12,15 @@ from typing import Any, Final, Self
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.codecs.java_exceptions import (
+from kafkalog.dump.dump_options import DumpOptions
+from kafkalog.dump.dump_report import DumpReport
+from kafkalog.dump.dumped_file import DumpedFile
+from kafkalog.dump.java_exceptions import (
     CORRUPT_INDEX,
     ILLEGAL_ARGUMENT,
     NO_ELEMENT,
     ToolEnded,
 )
-from kafkalog.dump.dump_options import DumpOptions
-from kafkalog.dump.dump_report import DumpReport
-from kafkalog.dump.dumped_file import DumpedFile
 from kafkalog.dump.log_slices import SlicedLog
 from kafkalog.dump.streams import Streams
 from kafkalog.formats.layout import NO_TIMESTAMP

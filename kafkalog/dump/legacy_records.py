@@ -12,7 +12,9 @@ from typing import Final
 
 from kafkalog.codecs.checksum import crc32
 from kafkalog.codecs.compression import Codec
-from kafkalog.codecs.java_exceptions import (
+from kafkalog.codecs.java_streams import JavaStream, java_stream
+from kafkalog.dump.batch_faults import opening_fault
+from kafkalog.dump.java_exceptions import (
     CORRUPT_RECORD,
     ILLEGAL_ARGUMENT,
     INVALID_RECORD,
@@ -20,8 +22,6 @@ from kafkalog.codecs.java_exceptions import (
     ToolEnded,
     unknown_codec,
 )
-from kafkalog.codecs.java_streams import JavaStream, java_stream
-from kafkalog.dump.batch_faults import opening_fault
 from kafkalog.formats.batch_headers import Bytes, attributes_field, magic_field
 from kafkalog.formats.layout import (
     CODEC_MASK,

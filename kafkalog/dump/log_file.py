@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog._speedups import DumpFlag, Halt
-from kafkalog.codecs.java_exceptions import OUT_OF_BOUNDS, ToolEnded
 from kafkalog.codecs.java_streams import java_stream
 from kafkalog.dump.batch_faults import (
     batch_stream_fault,
@@ -26,6 +25,7 @@ from kafkalog.dump.batch_faults import (
 )
 from kafkalog.dump.dump_report import PairFindings
 from kafkalog.dump.dumped_file import DumpedFile
+from kafkalog.dump.java_exceptions import OUT_OF_BOUNDS, ToolEnded
 from kafkalog.dump.legacy_records import message_clock, message_metadata, records_of
 from kafkalog.dump.printing import Printer, header_keys
 from kafkalog.formats.batch_headers import (

@@ -12,13 +12,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.codecs.java_exceptions import (
-    ILLEGAL_ARGUMENT,
-    KAFKA_EXCEPTION,
-    NO_FILE,
-    OUT_OF_BOUNDS,
-    ToolEnded,
-)
 from kafkalog.dump.batch_faults import (
     is_cut_header,
     load_fault,
@@ -28,6 +21,13 @@ from kafkalog.dump.batch_faults import (
 from kafkalog.dump.dump_options import DumpOptions
 from kafkalog.dump.dump_report import PairFindings
 from kafkalog.dump.dumped_file import DumpedFile
+from kafkalog.dump.java_exceptions import (
+    ILLEGAL_ARGUMENT,
+    KAFKA_EXCEPTION,
+    NO_FILE,
+    OUT_OF_BOUNDS,
+    ToolEnded,
+)
 from kafkalog.dump.log_file import LogDump
 from kafkalog.dump.printing import printer
 from kafkalog.dump.streams import Streams

@@ -14,15 +14,15 @@ import struct
 from collections.abc import Callable
 from typing import Final
 
-from kafkalog.codecs.java_exceptions import (
+from kafkalog.codecs.java_streams import RUNTIME
+from kafkalog.dump.dump_options import STRING_DECODER, DumpOptions
+from kafkalog.dump.java_exceptions import (
     ILLEGAL_ARGUMENT,
     INVALID_RECORD,
     NULL_POINTER,
-    RUNTIME,
     UNDERFLOW,
     ToolEnded,
 )
-from kafkalog.dump.dump_options import STRING_DECODER, DumpOptions
 from kafkalog.errors import CorruptMessageError, InvalidRecordError
 from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.messages.control_records import VERSION

@@ -12,8 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from kafkalog.codecs.checksum import crc32c
-from kafkalog.codecs.java_exceptions import KAFKA_EXCEPTION, NO_FILE, ToolEnded
 from kafkalog.dump.dumped_file import DumpedFile
+from kafkalog.dump.java_exceptions import KAFKA_EXCEPTION, NO_FILE, ToolEnded
 from kafkalog.dump.streams import Streams
 from kafkalog.formats import producer_snapshot
 from kafkalog.storage.byte_source import read_regular

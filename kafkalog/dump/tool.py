@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from kafkalog.codecs.java_exceptions import ToolEnded
 from kafkalog.dump.dump_options import UNLIMITED_BYTES, DumpOptions
 from kafkalog.dump.dump_report import DumpReport
 from kafkalog.dump.dumped_file import DumpedFile
 from kafkalog.dump.index_files import dump_offset_index, dump_time_index
+from kafkalog.dump.java_exceptions import ToolEnded
 from kafkalog.dump.log_file import LogDump
 from kafkalog.dump.log_slices import SlicedLog
 from kafkalog.dump.printing import printer

@@ -5,8 +5,8 @@ import struct
 import pytest
 
 from kafkalog import RecordBatchBuilder
-from kafkalog.codecs.java_exceptions import ToolEnded
 from kafkalog.dump.dumped_file import DumpedFile
+from kafkalog.dump.java_exceptions import ToolEnded
 from kafkalog.dump.log_slices import SlicedLog
 from tests.dump.dump_command import dump
 

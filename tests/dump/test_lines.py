@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from kafkalog import RecordBatchBuilder, _speedups
 from kafkalog._speedups import DumpFlag, Halt
-from kafkalog.codecs.java_exceptions import ToolEnded
 from kafkalog.dump.dump_options import DumpOptions
 from kafkalog.dump.dump_report import PairFindings
 from kafkalog.dump.dumped_file import DumpedFile
+from kafkalog.dump.java_exceptions import ToolEnded
 from kafkalog.dump.log_file import RUN, LogDump
 from kafkalog.dump.printing import printer
 from kafkalog.dump.streams import Streams

@@ -17,7 +17,6 @@ import click
 from kafkalog.cli.command_options import FORMATS, LocalPath, examples, refuse_url
 from kafkalog.cli.exits import Exit
 from kafkalog.cli.row_printer import RowPrinter
-from kafkalog.codecs.java_exceptions import ToolEnded
 from kafkalog.dump.dump_columns import columns_of
 from kafkalog.dump.dump_options import (
     KEY_DECODER,
@@ -28,6 +27,7 @@ from kafkalog.dump.dump_options import (
     DumpOptions,
     spell_out,
 )
+from kafkalog.dump.java_exceptions import ToolEnded
 from kafkalog.errors import NotALogDirectoryError
 
 if TYPE_CHECKING:
