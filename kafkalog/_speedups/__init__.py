@@ -32,13 +32,18 @@ from kafkalog._speedups.decode import (
     skip_records,
 )
 from kafkalog._speedups.decompress import decompress_streams
-from kafkalog._speedups.due import due_entries
 from kafkalog._speedups.dump_lines import DumpFlag, Halt, dump_batches, dump_records
 from kafkalog._speedups.encode import (
     measure_records,
     split_records,
     write_headers,
     write_records,
+)
+from kafkalog._speedups.entries import (
+    IndexFault,
+    make_entries,
+    offset_entry,
+    time_entry,
 )
 from kafkalog._speedups.frames import (
     FrameStatus,
@@ -102,6 +107,7 @@ __all__ = [
     "FrameStatus",
     "Halt",
     "HeaderFault",
+    "IndexFault",
     "Mark",
     "RecordFault",
     "Status",
@@ -119,7 +125,6 @@ __all__ = [
     "decode_records",
     "decompress_streams",
     "divide_totals",
-    "due_entries",
     "dump_batches",
     "dump_records",
     "fill_begin_times",
@@ -140,11 +145,13 @@ __all__ = [
     "join_buffers",
     "lengths_to_offsets",
     "locate_payloads",
+    "make_entries",
     "measure_frame",
     "measure_records",
     "measure_wrappers",
     "murmur2_keys",
     "must_roll",
+    "offset_entry",
     "offsets_in_order",
     "place_batches",
     "plan_run",
@@ -167,6 +174,7 @@ __all__ = [
     "survey_batches",
     "take_batches",
     "take_field",
+    "time_entry",
     "widen_slots",
     "write_headers",
     "write_messages",

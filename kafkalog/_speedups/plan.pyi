@@ -3,8 +3,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-_Limits: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int]
-_End: TypeAlias = tuple[int, ...]  # 7 fields
+_Limits: TypeAlias = tuple[int, int, int, int, int, int, int, int]
+_End: TypeAlias = tuple[int, ...]  # 11 fields
+_Filling: TypeAlias = tuple[int, int, int]
 # data, (rows,) Batch, (appends + 1,) bounds of rows and of bytes, (appends,) Append
 _AppendArrays: TypeAlias = tuple[
     npt.NDArray[np.uint8],
@@ -26,8 +27,9 @@ def is_next_sequence(sequence: int, last: int) -> bool: ...
 def plan_run(
     arrays: _AppendArrays,
     first: int,
+    assigns_offsets: bool,
     limits: _Limits,
     end: _End,
     sequences: npt.NDArray[np.void] | None,  # (producers,) Sequence, advanced
     now_ms: int,
-) -> tuple[int, _End, bytes, bytes]: ...
+) -> tuple[int, int, bytes, bytes, _Filling]: ...

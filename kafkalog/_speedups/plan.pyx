@@ -7,14 +7,14 @@ from libc.stdint cimport INT64_MAX, int16_t, int32_t, int64_t, uint8_t
 
 from kafkalog._speedups._append cimport Append
 from kafkalog._speedups._batch cimport CONTROL, TRANSACTIONAL, Batch
-from kafkalog._speedups._due cimport Filling, count_batch
+from kafkalog._speedups._placing cimport place_append
 from kafkalog._speedups._rows cimport AppendArrays, address_of, append_arrays_of
+from kafkalog._speedups.entries cimport (
+    INDEX_ENTRY, MOST_ENTRIES, TIME_ENTRY, Entries, Filling, IndexFault, OffsetEnd,
+    TimeEnd, count_batch, is_far
+)
 
 cdef enum:
-    INDEX_ENTRY = 8
-    TIME_ENTRY = 12
-    MOST_ENTRIES = 256  # that one plan makes; the appends that follow are another plan
-    MAX_DELTA = 2147483647
     LAST_SEQUENCE = 2147483647
     NO_PRODUCER = -1
 
@@ -28,8 +28,6 @@ cdef struct Limits:
     int64_t most_ms          # segment.ms without the jitter
     int64_t created_ms       # of the segment, for one whose first batch has no time
     int64_t interval         # index.interval.bytes
-    int64_t index_entries    # that still fit the offset index
-    int64_t time_entries     # that still fit the time index
     int64_t flush_at         # the log is flushed once it ends here or later
 
 
@@ -38,16 +36,9 @@ cdef struct End:
     int64_t next_offset
     int64_t size
     int64_t first_timestamp  # greatest timestamp of the first batch, -1 without one
-    int64_t last_time        # timestamp of the last entry of the time index
     Filling filling
-
-
-cdef struct Entries:
-    # The index entries made, as they are on disk.
-    int64_t offsets
-    int64_t times
-    uint8_t[MOST_ENTRIES * INDEX_ENTRY] index
-    uint8_t[MOST_ENTRIES * TIME_ENTRY] time
+    OffsetEnd offsets        # of the indexes
+    TimeEnd times
 
 
 cdef packed struct Sequence:
@@ -63,8 +54,7 @@ cdef Limits limits_of(fields) except *:
     cdef Limits most
     (
         most.epoch, most.epoch_start, most.base, most.most_bytes, most.most_ms,
-        most.created_ms, most.interval, most.index_entries, most.time_entries,
-        most.flush_at,
+        most.created_ms, most.interval, most.flush_at,
     ) = fields
     return most
 
@@ -72,17 +62,19 @@ cdef Limits limits_of(fields) except *:
 cdef End end_of(fields) except *:
     cdef End end
     (
-        end.next_offset, end.size, end.first_timestamp, end.last_time,
+        end.next_offset, end.size, end.first_timestamp,
         end.filling.since, end.filling.timestamp, end.filling.timestamp_offset,
+        end.offsets.left, end.offsets.offset,
+        end.times.left, end.times.timestamp, end.times.offset,
     ) = fields
     return end
 
 
 cdef inline bint rolls(
-    const Limits* limits, const End* end, int64_t index_entries, int64_t time_entries,
-    int64_t size, int64_t max_timestamp, int64_t last_offset, int64_t now_ms,
+    const Limits* limits, const End* end, int64_t size, int64_t max_timestamp,
+    int64_t last_offset, int64_t now_ms,
 ) noexcept nogil:
-    # LogSegment.shouldRoll; `index_entries` and `time_entries` still fit the indexes.
+    # LogSegment.shouldRoll
     cdef int64_t waited_ms = (
         max_timestamp - end.first_timestamp if end.first_timestamp >= 0
         else now_ms - limits.created_ms
@@ -90,10 +82,9 @@ cdef inline bint rolls(
     return (
         end.size > limits.most_bytes - size
         or (end.size > 0 and waited_ms > limits.most_ms)
-        or index_entries <= 0
-        or time_entries <= 0
-        or last_offset < limits.base
-        or last_offset - limits.base > MAX_DELTA
+        or end.offsets.left <= 0
+        or end.times.left <= 0
+        or is_far(last_offset, limits.base)
     )
 
 
@@ -104,10 +95,7 @@ def must_roll(
     """Return whether an append of `size` bytes goes into a new segment."""
     cdef Limits most = limits_of(limits)
     cdef End at = end_of(end)
-    return rolls(
-        &most, &at, most.index_entries, most.time_entries, size, max_timestamp,
-        last_offset, now_ms,
-    )
+    return rolls(&most, &at, size, max_timestamp, last_offset, now_ms)
 
 
 cdef inline bint is_next(int64_t sequence, int64_t last) noexcept nogil:
@@ -144,29 +132,6 @@ cdef inline bint take_sequence(
     return True
 
 
-cdef inline void put_be(uint8_t* at, int64_t value, int width) noexcept nogil:
-    cdef int i
-    for i in range(width - 1, -1, -1):
-        at[i] = value & 0xFF
-        value >>= 8
-
-
-cdef inline void make_entries(
-    End* end, const Batch* batch, int64_t base, Entries* out
-) noexcept nogil:
-    # Make the index entries of a batch that begins at the segment's end.
-    cdef uint8_t* at = &out.index[out.offsets * INDEX_ENTRY]
-    put_be(at, batch.last_offset - base, 4)
-    put_be(at + 4, end.size, 4)
-    out.offsets += 1
-    if end.filling.timestamp > end.last_time:
-        at = &out.time[out.times * TIME_ENTRY]
-        put_be(at, end.filling.timestamp, 8)
-        put_be(at + 8, end.filling.timestamp_offset - base, 4)
-        out.times += 1
-        end.last_time = end.filling.timestamp
-
-
 cdef inline bint plan_batches(
     const Batch* batch, Py_ssize_t count, const Limits* limits, Sequence* sequences,
     Py_ssize_t producers, End* end, Entries* out,
@@ -187,16 +152,11 @@ cdef inline bint plan_batches(
             return False
         if end.size == 0:
             end.first_timestamp = batch.max_timestamp
-        if count_batch(
-            &end.filling, batch.size_in_bytes, batch.max_timestamp, batch.last_offset,
-            limits.interval,
-        ):
-            if (
-                out.offsets >= limits.index_entries or out.times >= limits.time_entries
-                or out.offsets >= MOST_ENTRIES
-            ):
-                return False
-            make_entries(end, batch, limits.base, out)
+        if out.offsets >= MOST_ENTRIES or count_batch(
+            batch, limits.base, end.size, limits.interval, &end.filling, &end.offsets,
+            &end.times, out, False,
+        ) != IndexFault.FITS:
+            return False
         end.size += batch.size_in_bytes
         batch += 1
     return True
@@ -217,8 +177,7 @@ cdef inline bint plan_append(
         and append.first_offset >= end.next_offset
         and append.last_offset < INT64_MAX
         and not rolls(
-            limits, end, limits.index_entries - offsets, limits.time_entries - times,
-            size, append.max_timestamp, append.last_offset, now_ms,
+            limits, end, size, append.max_timestamp, append.last_offset, now_ms
         )
         and plan_batches(batch, batches, limits, sequences, producers, end, out)
     ):
@@ -235,7 +194,8 @@ cdef inline bint has_rows(const AppendArrays* of, Py_ssize_t i) noexcept nogil:
 
 
 def plan_run(
-    tuple arrays not None, Py_ssize_t first, limits, end, sequences, int64_t now_ms
+    tuple arrays not None, Py_ssize_t first, bint assigns_offsets, limits, end,
+    sequences, int64_t now_ms,
 ):
     """Find how many appends from `first` on one write takes into the active segment.
 
@@ -243,10 +203,12 @@ def plan_run(
     bounds, info. An append is taken that has batches of magic 2 and the latest leader
     epoch, from the end of the log on; that does not roll; whose index entries fit; and
     whose producers' sequences, in `sequences` (None for no producers), are continued.
-    The first that is not ends the run.
+    The first that is not ends the run. With `assigns_offsets` each append gets the
+    offsets after the one before it.
 
-    Returns the number of the append after the run, the segment's end then, and the
-    entries of the offset and of the time index, as on disk.
+    Returns the number of the append after the run, the log's end then, the entries of
+    the offset and of the time index, as on disk, and the bytes since the last entry,
+    the greatest timestamp and its offset.
     """
     cdef AppendArrays of = append_arrays_of(arrays)
     cdef Py_ssize_t count = of.info.count, i = first, producers = 0
@@ -262,6 +224,7 @@ def plan_run(
     with nogil:
         while (
             i < count and at.next_offset < most.flush_at and has_rows(&of, i)
+            and (not assigns_offsets or place_append(&of, i, at.next_offset))
             and plan_append(
                 &of.info.at[i], of.rows.at + of.row_bounds[i],
                 of.row_bounds[i + 1] - of.row_bounds[i],
@@ -277,10 +240,8 @@ def plan_run(
         )
     return (
         i,
-        (
-            at.next_offset, at.size, at.first_timestamp, at.last_time,
-            at.filling.since, at.filling.timestamp, at.filling.timestamp_offset,
-        ),
+        at.next_offset,
         (<const char*>made.index)[:made.offsets * INDEX_ENTRY],
         (<const char*>made.time)[:made.times * TIME_ENTRY],
+        (at.filling.since, at.filling.timestamp, at.filling.timestamp_offset),
     )

@@ -5,7 +5,7 @@ import numpy as np
 import numpy.typing as npt
 
 _Requirements: TypeAlias = tuple[bool, bool, bool, bool, int, int]
-_Rules: TypeAlias = tuple[bool, bool, int, bool, int, int, int]
+_Rules: TypeAlias = tuple[bool, bool, int, bool, int, int, int, int]
 # data, (rows,) Batch, (appends + 1,) bounds of rows and of bytes, (appends,) Append
 _AppendArrays: TypeAlias = tuple[
     npt.NDArray[np.uint8],
@@ -44,15 +44,13 @@ def take_batches(
 def survey_batches(
     src: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
     bounds: npt.NDArray[np.int64],  # const int64_t[::1], (n + 1,)
-    rows: npt.NDArray[np.void],  # (n,) Batch
-    info: npt.NDArray[np.void],  # (n,) Append, completed
+    arrays: _AppendArrays,  # completed
+    first: int,
     rules: _Rules,
 ) -> int: ...  # appends accepted
 def stamp_batches(
     arrays: _AppendArrays,  # completed
-    at_append: bool,
-    now_ms: int,
-    leader_epoch: int,
+    rules: _Rules,
 ) -> int: ...  # batches done
 def place_batches(
     arrays: _AppendArrays,  # completed

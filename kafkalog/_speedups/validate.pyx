@@ -22,8 +22,9 @@ from kafkalog._speedups._cursor cimport (
 from kafkalog._speedups._entry cimport crc_matches, read_entry
 from kafkalog._speedups._buffers cimport Buffers, hold_buffers, release_buffers
 from kafkalog._speedups._record cimport Record, read_record, read_short_record
+from kafkalog._speedups._placing cimport is_inside, place_append
 from kafkalog._speedups._rows cimport (
-    AppendArrays, AppendRows, Rows, append_arrays_of, append_rows_of, row_of, rows_of
+    AppendArrays, Rows, append_arrays_of, row_of, rows_of
 )
 
 crc_setup()
@@ -48,6 +49,7 @@ cdef struct Rules:
     bint keyed
     int codec  # -1 any
     bint at_append  # whether the topic replaces timestamps
+    int32_t leader_epoch
     # Timestamps are valid from `earliest` to `earliest + span`; all three wrap.
     uint64_t now
     uint64_t earliest
@@ -59,12 +61,6 @@ cdef struct Found:
     Batch* at
     Py_ssize_t rows
     Py_ssize_t capacity
-
-
-cdef struct Stamp:
-    bint at_append
-    int32_t leader_epoch
-    int64_t now_ms
 
 
 cdef inline void begin_append(Append* info) noexcept nogil:
@@ -311,7 +307,7 @@ cdef Rules rules_of(tuple rules) except *:
     if rules[3]:
         span = ANY_TIME
     return Rules(
-        rules[0], rules[1], rules[2], rules[3], <uint64_t>now, earliest, span
+        rules[0], rules[1], rules[2], rules[3], rules[7], <uint64_t>now, earliest, span
     )
 
 
@@ -373,22 +369,49 @@ cdef inline bint take_append(
     return True
 
 
+cdef inline void stamp_batch(
+    uint8_t* at, const Rules* rules, Batch* row, Append* info
+) noexcept nogil:
+    # Write the leader's fields; the CRC is computed only if a field that it covers
+    # changes.
+    cdef int attributes = row.attributes & KNOWN_ATTRIBUTES & ~LOG_APPEND_TIME
+    put32(at + 12, rules.leader_epoch)
+    row.leader_epoch = rules.leader_epoch
+    if rules.at_append:
+        attributes |= LOG_APPEND_TIME
+        info.max_timestamp = info.log_append_time = <int64_t>rules.now
+    if (
+        (attributes ^ row.attributes) & LOG_APPEND_TIME == 0
+        and info.max_timestamp == row.max_timestamp
+    ):
+        return
+    row.attributes = attributes
+    row.max_timestamp = info.max_timestamp
+    put16(at + 21, row.attributes)
+    put64(at + 35, row.max_timestamp)
+    row.crc = crc(CRC32C, at + BATCH_CRC_FROM, row.size_in_bytes - BATCH_CRC_FROM)
+    put32(at + 17, <int32_t>row.crc)
+
+
 cdef inline bint survey_append(
-    const uint8_t* src, const Rules* rules, const Found* found, Py_ssize_t first,
+    uint8_t* data, const Rules* rules, const Found* found, Py_ssize_t first,
     Append* info
 ) noexcept nogil:
-    # Return whether an append is one batch that a leader accepts. The records of a
-    # compressed one are not read here.
-    cdef const Batch* row = found.at + first
+    # Return whether an append is one batch that a leader accepts, and stamp it. The
+    # records of a compressed one are not read here, and it is not stamped.
+    cdef Batch* row = found.at + first
     cdef Cursor at
     if found.rows != first + 1 or not accepts_header(row, rules):
         return False
     if row.attributes & CODEC_MASK:
         return True
-    at.data = src
+    at.data = data
     at.pos = row.position + BATCH_HEADER
     at.end = row.position + row.size_in_bytes
-    return survey_batch(&at, row, rules, info)
+    if not survey_batch(&at, row, rules, info):
+        return False
+    stamp_batch(data + row.position, rules, row, info)
+    return True
 
 
 def take_batches(list buffers not None, required, rules, tuple arrays not None):
@@ -398,8 +421,9 @@ def take_batches(list buffers not None, required, rules, tuple arrays not None):
     bounds, info. Append i is ``buffers[i]``, copied to ``data[byte_bounds[i]:
     byte_bounds[i + 1]]``, and has the headers ``rows[row_bounds[i]:row_bounds[i +
     1]]``. It is accepted if it consists of complete batches without an `EntryFault`.
-    With `rules` it must also be one batch that `survey_batches` accepts, except that
-    compressed records are not read. `required` states whether each batch must have
+    With `rules` it must also be one batch that `survey_batches` accepts, and is
+    completed as there; compressed records are not read, nor is their batch completed.
+    `required` states whether each batch must have
     `leader_epoch`, whether it must have base offset 0, whether batches above
     `leader_epoch` are dropped, whether last offsets must be ascending, `leader_epoch`,
     and the greatest number of bytes of a batch.
@@ -412,7 +436,7 @@ def take_batches(list buffers not None, required, rules, tuple arrays not None):
     cdef Found found = Found(to.rows.at, 0, to.rows.count)
     cdef Py_ssize_t i, done = 0, appends = to.info.count
     cdef bint surveyed = rules is not None, is_compressed = False
-    cdef Rules leader_rules = Rules(False, False, -1, False, 0, 0, 0)
+    cdef Rules leader_rules = Rules(False, False, -1, False, -1, 0, 0, 0)
     cdef Buffers held
     cdef int64_t begin = 0, end
     if surveyed:
@@ -445,93 +469,63 @@ def take_batches(list buffers not None, required, rules, tuple arrays not None):
     return done, found.rows, is_compressed
 
 
-cdef inline bint is_inside(const Batch* row, int64_t size) noexcept nogil:
-    return (
-        row.position >= 0 and row.size_in_bytes >= BATCH_HEADER
-        and row.position <= size - row.size_in_bytes
-    )
-
-
 def survey_batches(
     const uint8_t[::1] src not None,
     const int64_t[::1] bounds not None,
-    rows not None,
-    info not None,
+    tuple arrays not None,
+    Py_ssize_t first,
     tuple rules not None,
 ):
-    """Validate the records of appends; set their counts and greatest timestamps.
+    """Validate the records of appends from `first` on, and complete those accepted.
 
-    Append i is the batch ``rows[i]``, whose records, decompressed, are
-    ``src[bounds[i]:bounds[i + 1]]``. `rules` are: whether the appends are from a
-    client, whether keys are required, the codec (-1 any), whether the topic replaces
-    timestamps, the time of the append, and how much before and after it a timestamp may
-    be. An append is accepted if it is a batch of magic 2 that keeps its format, with a
-    valid header, and all its records are complete and have no `RecordFault`. Returns
-    the appends accepted before the first that is not.
+    `arrays` are those of `take_batches`, with one batch an append. The records of each,
+    decompressed, are between two of the `bounds` in `src`. `rules` are: whether the
+    appends are from a client, whether keys are required, the codec (-1 any), whether
+    the topic replaces timestamps, the time of the append, how much before and after it
+    a timestamp may be, and the leader epoch. An append is accepted if it is a batch of
+    magic 2 that keeps its format, with a valid header, and all its records are complete
+    and have no `RecordFault`. It gets its number of records and greatest timestamp, and
+    its batch what `stamp_batches` writes. Returns the appends accepted before the first
+    that is not.
     """
     cdef Rules leader_rules = rules_of(rules)
     cdef Cursor at = Cursor(data=NULL, pos=0, end=0)
-    cdef Rows batches = rows_of(rows)
-    cdef AppendRows appends = append_rows_of(info)
-    cdef Py_ssize_t i, done = 0
-    if not bounds.shape[0] == appends.count + 1 == batches.count + 1:
+    cdef AppendArrays of = append_arrays_of(arrays)
+    cdef Py_ssize_t i, done = 0, count = bounds.shape[0] - 1
+    cdef Batch* row
+    cdef Append* info
+    if of.rows.count != of.info.count or not 0 <= first <= of.info.count - count:
         raise ValueError(
-            f"{bounds.shape[0]} bounds and {appends.count} appends, expected "
-            f"{batches.count + 1} and {batches.count} for as many rows"
+            f"{of.rows.count} rows and {count} bounded from {first}, expected "
+            f"{of.info.count} rows: appends"
         )
     at.data = &src[0] if src.shape[0] else NULL
     with nogil:
-        for i in range(batches.count):
+        for i in range(count):
+            row, info = &of.rows.at[first + i], &of.info.at[first + i]
             at.pos = bounds[i]
             at.end = bounds[i + 1]
             if at.pos < 0 or at.end < at.pos or at.end > src.shape[0]:
                 break
-            if not accepts_header(&batches.at[i], &leader_rules):
+            if not is_inside(row, of.size) or not accepts_header(row, &leader_rules):
                 break
-            if not survey_batch(&at, &batches.at[i], &leader_rules, &appends.at[i]):
+            if not survey_batch(&at, row, &leader_rules, info):
                 break
+            stamp_batch(of.data + row.position, &leader_rules, row, info)
             done += 1
     return done
 
 
-cdef inline void stamp_batch(
-    uint8_t* at, const Stamp* stamp, Batch* row, Append* info
-) noexcept nogil:
-    # Write the leader's fields; the CRC is computed only if a field that it covers
-    # changes.
-    cdef int attributes = row.attributes & KNOWN_ATTRIBUTES & ~LOG_APPEND_TIME
-    put32(at + 12, stamp.leader_epoch)
-    row.leader_epoch = stamp.leader_epoch
-    if stamp.at_append:
-        attributes |= LOG_APPEND_TIME
-        info.max_timestamp = info.log_append_time = stamp.now_ms
-    if (
-        (attributes ^ row.attributes) & LOG_APPEND_TIME == 0
-        and info.max_timestamp == row.max_timestamp
-    ):
-        return
-    row.attributes = attributes
-    row.max_timestamp = info.max_timestamp
-    put16(at + 21, row.attributes)
-    put64(at + 35, row.max_timestamp)
-    row.crc = crc(CRC32C, at + BATCH_CRC_FROM, row.size_in_bytes - BATCH_CRC_FROM)
-    put32(at + 17, <int32_t>row.crc)
-
-
-def stamp_batches(
-    tuple arrays not None,
-    bint at_append,
-    int64_t now_ms,
-    int32_t leader_epoch,
-):
+def stamp_batches(tuple arrays not None, tuple rules not None):
     """Write leader epoch, timestamp type and max timestamp into the batches.
 
-    `arrays` are those of `take_batches`, with one batch an append. The max timestamp is
-    that of the append, or `now_ms` if `at_append`; rows and info are updated. Returns
-    the batches done, fewer than all if one is outside the data.
+    `arrays` are those of `take_batches`, with one batch an append, and `rules` those of
+    `survey_batches`. The max timestamp is that of the append, or the time of the append
+    if the topic replaces timestamps; rows and info are updated. Returns the batches
+    done, fewer than all if one is outside the data.
     """
     cdef AppendArrays of = append_arrays_of(arrays)
-    cdef Stamp stamp = Stamp(at_append, leader_epoch, now_ms)
+    cdef Rules leader_rules = rules_of(rules)
     cdef Py_ssize_t i, done = 0
     cdef Batch* row
     if of.rows.count != of.info.count:
@@ -541,20 +535,9 @@ def stamp_batches(
             row = &of.rows.at[i]
             if not is_inside(row, of.size):
                 break
-            stamp_batch(of.data + row.position, &stamp, row, &of.info.at[i])
+            stamp_batch(of.data + row.position, &leader_rules, row, &of.info.at[i])
             done += 1
     return done
-
-
-cdef inline void place_batch(
-    uint8_t* at, int64_t next_offset, Batch* row, Append* info
-) noexcept nogil:
-    # Assign the offsets from `next_offset` on to a batch.
-    info.first_offset = next_offset
-    info.last_offset = row.last_offset = next_offset + info.records - 1
-    # The base offset of a batch with gaps is below `next_offset`.
-    row.base_offset = row.last_offset - be32(at + 23)
-    put64(at, row.base_offset)
 
 
 def place_batches(
@@ -563,24 +546,19 @@ def place_batches(
     """Assign offsets from `next_offset` on to the appends from `first` to `end`.
 
     `arrays` are those of `take_batches`. Append i has the batch
-    ``rows[row_bounds[i]]`` or none. It gets as many offsets as it has records, the last
-    of which is its batch's last offset. Returns the offset after all of them, or -1 if
-    a batch is outside the data.
+    ``rows[row_bounds[i]]`` or none. Returns the offset after all of them, or -1 if a
+    batch is outside the data, or there are too few offsets.
     """
     cdef AppendArrays of = append_arrays_of(arrays)
-    cdef Py_ssize_t i, at
-    cdef Batch* row
+    cdef Py_ssize_t i
     if not 0 <= first <= end <= of.info.count:
         raise ValueError(f"appends {first} to {end}, expected 0 to {of.info.count}")
     with nogil:
         for i in range(first, end):
-            at = of.row_bounds[i]
-            if at == of.row_bounds[i + 1]:
+            if of.row_bounds[i] == of.row_bounds[i + 1]:
                 continue
-            row = of.rows.at + at
-            if not 0 <= at < of.rows.count or not is_inside(row, of.size):
+            if not place_append(&of, i, next_offset):
                 next_offset = -1
                 break
-            place_batch(of.data + row.position, next_offset, row, &of.info.at[i])
             next_offset += of.info.at[i].records
     return next_offset

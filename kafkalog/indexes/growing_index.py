@@ -49,6 +49,9 @@ SMALL_BYTES: Final = 1 << 16
 MOST_OPEN: Final = 128
 """Indexes of a process that are kept open, each with two descriptors at most."""
 
+NO_ENTRY: Final = -(2**63)
+"""The offset of the last entry, for the kernels, if there is none."""
+
 Table = TypeVar("Table")
 Entry = TypeVar("Entry")
 
@@ -432,12 +435,10 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
                 f"entry {slot}, expected 0 to {self._count - 1}: {self.path}"
             )
 
-    def _relative(self, offset: int) -> int:
-        if not self.holds_offset(offset):
-            most = self.base_offset + MAX_OFFSET_DELTA
-            reason = f"offset {offset}, expected {self.base_offset} to {most}"
-            raise IndexOffsetOverflowError(f"{reason}: {self.path}")
-        return offset - self.base_offset
+    def _too_far(self, offset: int) -> IndexOffsetOverflowError:
+        most = self.base_offset + MAX_OFFSET_DELTA
+        reason = f"offset {offset}, expected {self.base_offset} to {most}"
+        return IndexOffsetOverflowError(f"{reason}: {self.path}")
 
     def _full(self) -> IndexFullError:
         return IndexFullError(f"index is full with {self._count} entries: {self.path}")

@@ -12,11 +12,10 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any, ClassVar, Final, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
-from kafkalog.errors import CorruptIndexError, InvalidOffsetError
-from kafkalog.indexes.growing_index import GrowingIndex
+from kafkalog import _speedups
+from kafkalog._speedups import IndexFault
+from kafkalog.errors import CorruptIndexError, InvalidOffsetError, LogStateError
+from kafkalog.indexes.growing_index import NO_ENTRY, GrowingIndex
 from kafkalog.indexes.offset_index import ENTRY, OFFSET, POSITION, OffsetIndex
 
 _SLOT: Final = Struct(">ii")
@@ -32,9 +31,9 @@ class OffsetPosition(NamedTuple):
 class GrowingOffsetIndex(GrowingIndex[OffsetIndex, OffsetPosition]):
     """The offset index of a segment that is appended to.
 
-    `append` and `append_many` raise `IndexFullError` if the index is full,
-    `InvalidOffsetError` for an offset that does not ascend, `IndexOffsetOverflowError`
-    for one too far from the base. The entries before it stay.
+    `append` raises `IndexFullError` if the index is full, `InvalidOffsetError` for an
+    offset that does not ascend, `IndexOffsetOverflowError` for one too far from the
+    base.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -80,46 +79,34 @@ class GrowingOffsetIndex(GrowingIndex[OffsetIndex, OffsetPosition]):
             slot = self._find(POSITION, 0, end, above=True)
             return None if slot < 0 else self._offset_at(slot)
 
+    @property
+    def end(self) -> tuple[int, int]:
+        """The entries left, and the last offset, as the kernels take them."""
+        left, newest = self.entries_left, self._newest
+        if not newest:
+            return left, NO_ENTRY
+        relative, _ = _SLOT.unpack_from(newest, len(newest) - _SLOT.size)
+        return left, self.base_offset + relative
+
     def append(self, offset: int, position: int) -> None:
         """Append an entry for the batch at `position` whose last offset is `offset`."""
         with self._lock:
             self._ready()
-            if self._count >= self.max_entries:
-                raise self._full()
-            if self._count and offset <= self.last_offset:
-                reason = f"offset {offset}, expected above {self.last_offset}, the last"
-                raise InvalidOffsetError(f"{reason}: {self.path}")
-            self.extend(_SLOT.pack(self._relative(offset), position))
+            entry, fault = _speedups.offset_entry(
+                self.base_offset, self.end, offset, position
+            )
+            if fault:
+                raise self.rejection(fault, offset)
+            self.extend(entry)
 
-    def append_many(
-        self, offsets: npt.NDArray[np.int64], positions: npt.NDArray[np.int64]
-    ) -> None:
-        """Append an entry for each batch, with one write if all are valid."""
-        with self._lock:
-            if not self.accepts(offsets):
-                for offset, position in zip(
-                    offsets.tolist(), positions.tolist(), strict=True
-                ):
-                    self.append(offset, position)
-            elif len(offsets):
-                entries = np.empty(len(offsets), ENTRY)
-                entries["relative_offset"] = offsets - self.base_offset
-                entries["position"] = positions
-                self.extend(entries.tobytes())
-
-    def accepts(self, offsets: npt.NDArray[np.int64]) -> bool:
-        """Return whether entries of all these offsets can be appended."""
-        self._ready()
-        if not len(offsets):
-            return True
-        first, last = int(offsets[0]), int(offsets[-1])
-        return bool(
-            len(offsets) <= self.max_entries - self._count
-            and (first > self.last_offset or not self._count)
-            and self.holds_offset(first)
-            and self.holds_offset(last)
-            and (offsets[1:] > offsets[:-1]).all()
-        )
+    def rejection(self, fault: IndexFault, offset: int) -> LogStateError:
+        """Return the error for an entry that cannot be appended."""
+        if fault == IndexFault.OFFSETS_FULL:
+            return self._full()
+        if fault == IndexFault.OFFSET_FAR:
+            return self._too_far(offset)
+        reason = f"offset {offset}, expected above {self.last_offset}, the last"
+        return InvalidOffsetError(f"{reason}: {self.path}")
 
     def check(self) -> None:
         """Raise `CorruptIndexError` if the last offset or the size is invalid."""

@@ -12,16 +12,15 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any, ClassVar, Final, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
+from kafkalog import _speedups
+from kafkalog._speedups import IndexFault
 from kafkalog.errors import (
     CorruptIndexError,
     InvalidOffsetError,
     LogStateError,
 )
 from kafkalog.formats.layout import NO_TIMESTAMP
-from kafkalog.indexes.growing_index import GrowingIndex
+from kafkalog.indexes.growing_index import NO_ENTRY, GrowingIndex
 from kafkalog.indexes.time_index import ENTRY, OFFSET, TIMESTAMP, TimeIndex
 
 _SLOT: Final = Struct(">qi")
@@ -37,11 +36,10 @@ class TimeIndexEntry(NamedTuple):
 class GrowingTimeIndex(GrowingIndex[TimeIndex, TimeIndexEntry]):
     """The time index of a segment that is appended to.
 
-    `maybe_append` and `maybe_append_many` raise `IndexFullError` if only the reserved
-    slot is left, even for an entry that would be skipped, `InvalidOffsetError` for an
-    offset below the last one, `LogStateError` for a timestamp below the last one, and
-    `IndexOffsetOverflowError` for an offset too far from the base. The entries before
-    it stay.
+    `maybe_append` raises `IndexFullError` if only the reserved slot is left, even for
+    an entry that would be skipped, `InvalidOffsetError` for an offset below the last
+    one, `LogStateError` for a timestamp below the last one, and
+    `IndexOffsetOverflowError` for an offset too far from the base.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -80,6 +78,15 @@ class GrowingTimeIndex(GrowingIndex[TimeIndex, TimeIndexEntry]):
                 return TimeIndexEntry(NO_TIMESTAMP, self.base_offset)
             return self._at(slot)
 
+    @property
+    def end(self) -> tuple[int, int, int]:
+        """The entries left, and the last one, as the kernels take them."""
+        left, newest = self.entries_left, self._newest
+        if not newest:
+            return left, NO_TIMESTAMP, NO_ENTRY
+        timestamp, relative = _SLOT.unpack_from(newest, len(newest) - _SLOT.size)
+        return left, timestamp, self.base_offset + relative
+
     def maybe_append(
         self, timestamp: int, offset: int, *, skip_full: bool = False
     ) -> None:
@@ -89,56 +96,38 @@ class GrowingTimeIndex(GrowingIndex[TimeIndex, TimeIndexEntry]):
         """
         with self._lock:
             self._ready()
-            if self._count >= self.max_entries - 1 and not skip_full:
-                raise self._full()
-            last = self.last_entry
-            if self._count and (offset < last.offset or timestamp < last.timestamp):
-                raise self._rejection(timestamp, offset)
-            if timestamp > last.timestamp:
-                if self._count >= self.max_entries:
-                    error = self._full()
-                    error.kafka_name = "BufferOverflowException"
-                    raise error
-                self.extend(_SLOT.pack(timestamp, self._relative(offset)))
+            left, *last = self.end
+            entry, fault = _speedups.time_entry(
+                self.base_offset,
+                (1 if skip_full else left, *last),
+                timestamp,
+                offset,
+            )
+            if fault:
+                raise self.rejection(fault, timestamp, offset)
+            if entry and self._count >= self.max_entries:
+                error = self._full()
+                error.kafka_name = "BufferOverflowException"
+                raise error
+            if entry:
+                self.extend(entry)
 
-    def maybe_append_many(
-        self, timestamps: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64]
-    ) -> None:
-        """Call `maybe_append` for each entry, with one write if all are valid."""
-        with self._lock:
-            if not self.accepts(timestamps, offsets):
-                for timestamp, offset in zip(
-                    timestamps.tolist(), offsets.tolist(), strict=True
-                ):
-                    self.maybe_append(timestamp, offset)
-                return
-            ascends = np.empty(len(timestamps), bool)
-            ascends[:1] = timestamps[:1] > self.last_entry.timestamp
-            np.greater(timestamps[1:], timestamps[:-1], out=ascends[1:])
-            entries = np.empty(np.count_nonzero(ascends), ENTRY)
-            if len(entries):
-                entries["timestamp"] = timestamps[ascends]
-                entries["relative_offset"] = offsets[ascends] - self.base_offset
-                self.extend(entries.tobytes())
-
-    def accepts(
-        self, timestamps: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64]
-    ) -> bool:
-        """Return whether all these entries are valid, or can be skipped, and fit."""
-        self._ready()
-        if not len(timestamps):
-            return True
-        first = TimeIndexEntry(int(timestamps[0]), int(offsets[0]))
+    def rejection(
+        self, fault: IndexFault, timestamp: int, offset: int
+    ) -> LogStateError:
+        """Return the error for an entry that cannot be appended."""
+        if fault == IndexFault.TIMES_FULL:
+            return self._full()
+        if fault == IndexFault.TIME_FAR:
+            return self._too_far(offset)
         last = self.last_entry
-        return bool(
-            self._count + len(timestamps) < self.max_entries
-            and first.timestamp >= last.timestamp
-            and (first.offset >= last.offset or not self._count)
-            and self.holds_offset(first.offset)
-            and self.holds_offset(int(offsets[-1]))
-            and (timestamps[1:] >= timestamps[:-1]).all()
-            and (offsets[1:] >= offsets[:-1]).all()
+        if offset < last.offset:
+            reason = f"offset {offset}, expected at least {last.offset}"
+            return InvalidOffsetError(f"{reason}: {self.path}")
+        reason = (
+            f"timestamp {timestamp}, expected at least {last.timestamp}, the last one"
         )
+        return LogStateError(f"{reason}: {self.path}")
 
     def check(self) -> None:
         """Raise `CorruptIndexError` if the last entry or the size is invalid."""
@@ -167,13 +156,3 @@ class GrowingTimeIndex(GrowingIndex[TimeIndex, TimeIndexEntry]):
     def _entry_of(self, slot: bytes | memoryview) -> TimeIndexEntry:
         timestamp, relative = _SLOT.unpack(slot)
         return TimeIndexEntry(timestamp, self.base_offset + relative)
-
-    def _rejection(self, timestamp: int, offset: int) -> LogStateError:
-        last = self.last_entry
-        if offset < last.offset:
-            reason = f"offset {offset}, expected at least {last.offset}"
-            return InvalidOffsetError(f"{reason}: {self.path}")
-        reason = (
-            f"timestamp {timestamp}, expected at least {last.timestamp}, the last one"
-        )
-        return LogStateError(f"{reason}: {self.path}")

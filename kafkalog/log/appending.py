@@ -205,7 +205,8 @@ class Appender:
         outcomes: list[Outcome] = []
         with closing(batches.encode(self._encoded)) as encoded:
             for group in encoded:
-                outcomes += self.append(group, policy)
+                now_ms = self._log.runtime.now_ms()
+                outcomes += self.append(group, policy._replace(now_ms=now_ms))
         return outcomes
 
     def write(self, appends: Appends, policy: AppendPolicy) -> list[Outcome]:
@@ -229,37 +230,37 @@ def write_run(log: LogState, appends: Appends, first: int, policy: AppendPolicy)
     roll, a new leader epoch or the check of a transaction, or it is a duplicate or
     rejected.
     """
+    segment = log.segments.active
     if (
         log.leader_epochs.latest is None
+        or not segment.has_indexes
         # The general step lowers such a high watermark.
         or log.high_watermark.offset > log.end.offset
     ):
         return first
-    if log.planned_end is not None and log.planned_end[0] is log.end:
-        segment_end = log.planned_end[1]
-    elif log.segments.active.has_indexes_to(log.end.offset):
-        try:
-            segment_end = rolling.segment_end(log)
-        except CorruptRecordError:
-            # The general step raises it after the errors of the append itself.
-            return first
-    else:
+    try:
+        segment_end = rolling.segment_end(log)
+    except CorruptRecordError:
+        # The general step raises it after the errors of the append itself.
         return first
     log.leader_epochs.flush()
-    if policy.assigns_offsets:
-        appends.assign_offsets(log.end.offset, first)
     sequences: BatchHeaders | None = None
     if policy.origin is AppendOrigin.CLIENT and not log.producers.is_empty:
         rows = appends.rows[appends.row_bounds[first] :]
         sequences = known_sequences(log.producers, rows)
     limits = rolling.segment_limits(log)
-    end, segment_end, index_entries, time_entries = _speedups.plan_run(
-        appends.arrays, first, limits, segment_end, sequences, log.runtime.now_ms()
+    end, next_offset, *entries = _speedups.plan_run(
+        appends.arrays,
+        first,
+        policy.assigns_offsets,
+        limits,
+        segment_end,
+        sequences,
+        policy.now_ms,
     )
     if end > first:
         start, stop = appends.byte_bounds[first], appends.byte_bounds[end]
-        entries = index_entries, time_entries
-        extend(log, appends.data[start:stop].data, entries, segment_end)
+        extend(log, appends.data[start:stop].data, entries, next_offset)
         if sequences is not None:
             rows = appends.rows[appends.row_bounds[first] : appends.row_bounds[end]]
             continue_sequences(log.producers, rows)
@@ -268,17 +269,12 @@ def write_run(log: LogState, appends: Appends, first: int, policy: AppendPolicy)
 
 
 def extend(
-    log: LogState,
-    data: memoryview,
-    entries: tuple[bytes, bytes],
-    segment_end: tuple[int, ...],
+    log: LogState, data: memoryview, entries: list[Any], next_offset: int
 ) -> None:
     """Write bytes and index entries to the active segment, and move the log's end."""
-    next_offset, _, _, _, since, timestamp, offset = segment_end
     producers = log.producers
-    log.segments.active.extend(data, *entries, since, (timestamp, offset))
+    log.segments.active.extend(data, *entries)
     log.move_end(next_offset)
-    log.planned_end = log.end, segment_end
     producers.map_end_offset = next_offset
     if log.first_unstable or producers.ongoing or producers.unreplicated:
         find_first_unstable(log)
@@ -291,8 +287,6 @@ def _try_append(
     rejection = appends.errors.get(index)
     if rejection is not None:
         return rejection
-    # A full index may raise after the write.
-    log.planned_end = None
     try:
         return _append(log, appends, index, policy)
     except KafkaLogError as error:

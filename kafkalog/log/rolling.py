@@ -75,8 +75,6 @@ class SegmentLimits(NamedTuple):
     segment_ms: int
     created_ms: int
     index_interval_bytes: int
-    index_entries: int  # free slots of the offset index
-    time_entries: int  # free slots of the time index
     flush_at: int
 
 
@@ -86,14 +84,18 @@ class SegmentEnd(NamedTuple):
     next_offset: int
     size: int
     first_timestamp: int  # of its first batch, -1 without one
-    last_time: int  # timestamp of the last entry of the time index
     bytes_since_entry: int
     greatest_timestamp: int
     offset_of_greatest: int
+    index_left: int  # entries that still fit the offset index
+    last_indexed: int  # offset of its last entry
+    times_left: int  # entries that still fit the time index
+    last_time: int  # timestamp of its last entry
+    last_time_offset: int
 
 
 def segment_limits(log: LogState) -> SegmentLimits:
-    """Return the limits of the active segment; create its indexes, as Kafka does."""
+    """Return the limits of the active segment."""
     segment, config = log.segments.active, log.config
     epoch, epoch_start = log.leader_epochs.latest or NO_EPOCH
     return SegmentLimits(
@@ -104,22 +106,21 @@ def segment_limits(log: LogState) -> SegmentLimits:
         config.max_segment_ms - segment.settings.roll_jitter_ms,
         segment.created_ms,
         segment.settings.index_interval_bytes,
-        segment.offset_index.entries_left,
-        segment.time_index.entries_left,
         min(flush_due_at(log), MAX_OFFSET),
     )
 
 
 def segment_end(log: LogState) -> SegmentEnd:
-    """Return the end of the active segment."""
+    """Return the end of the active segment; create its indexes, as Kafka does."""
     segment = log.segments.active
     return SegmentEnd(
         log.end.offset,
         segment.size,
         segment.rolling_timestamp,
-        segment.time_index.last_entry[0],
         segment.bytes_since_index_entry,
         *segment.greatest_timestamp,
+        *segment.offset_index.end,
+        *segment.time_index.end,
     )
 
 

@@ -101,8 +101,7 @@ class LogState:
     `leads_alone` is whether there is no other replica, and no caller sets the high
     watermark. `cut` is the log end offset after a truncation inside a batch, and the
     end of the last batch that is left.
-    `cuts` counts how often the end was moved back. `planned_end` is the log's end after
-    the last planned write, with the end of the active segment then.
+    `cuts` counts how often the end was moved back.
     """
 
     directory: Path
@@ -124,7 +123,6 @@ class LogState:
     first_unstable: OffsetMetadata | None = None
     last_flushed_ms: int = 0
     cuts: int = 0
-    planned_end: tuple[OffsetMetadata, tuple[int, ...]] | None = None
 
     @property
     def log_end_offset(self) -> int:

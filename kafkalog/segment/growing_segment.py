@@ -12,12 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
-
-import numpy as np
-import numpy.typing as npt
+from typing import Final, NamedTuple, TypeAlias
 
 from kafkalog import _speedups
+from kafkalog._speedups import IndexFault
 from kafkalog.errors import (
     KafkaLogError,
     LogArgumentError,
@@ -38,6 +36,9 @@ from kafkalog.segment.segment_files import SegmentFiles, SegmentSettings
 from kafkalog.storage.durable_file import Disk, Write
 
 NowMs = Callable[[], int]
+Filling: TypeAlias = tuple[int, int, int]
+"""Bytes since the last index entry, greatest timestamp, last offset of its batch."""
+
 FIRST_BATCH_BYTES: Final = 128
 
 
@@ -58,7 +59,7 @@ class GrowingSegment(SegmentFiles):
 
     # Initial values; class attributes, as a log has thousands of segments.
     bytes_since_index_entry = 0
-    tried_position = 0  # of the batch whose entries were appended last
+    tried_position = 0  # of the batch whose entry an index rejected last
     _rolling_timestamp: int | None = None
     _greatest: tuple[int, int] | None = None
 
@@ -136,43 +137,18 @@ class GrowingSegment(SegmentFiles):
         data: bytes | memoryview,
         index_entries: bytes,
         time_entries: bytes,
-        bytes_since_index_entry: int,
-        greatest_timestamp: tuple[int, int],
+        filling: Filling,
     ) -> None:
-        """Append batches, and index entries that the caller made.
-
-        The entries are in their format on disk, and fit in the indexes.
-        """
+        """Append batches, and the index entries that the caller made for them."""
         if not self._is_named:
             self._force_names()
         file = self._file
         if file is None or self._open_files.last is not self:
             file = self.file
-        position = self._size
-        size = position + len(data)
-        writes: list[Write] = [(file, data, position)]
-        if index_entries:
-            self._write_entries(writes, index_entries, time_entries)
-        else:
-            self._disk.write_each(writes)
+        write = file, data, self._size
+        self._write([write], index_entries, time_entries, filling)
         self._is_forced = False
-        self._size = size
-        self.bytes_since_index_entry = bytes_since_index_entry
-        self._greatest = greatest_timestamp
-
-    def _write_entries(
-        self, writes: list[Write], index_entries: bytes, time_entries: bytes
-    ) -> None:
-        """Do `writes`, and append entries of the indexes after them."""
-        offsets, times, _ = self._all_indexes()
-        with offsets.writing, times.writing:
-            writes.append(offsets.place(index_entries))
-            if time_entries:
-                writes.append(times.place(time_entries))
-            self._disk.write_each(writes)
-            offsets.count_written(index_entries)
-            if time_entries:
-                times.count_written(time_entries)
+        self._size += len(data)
 
     def make_entries(
         self, rows: BatchHeaders, position: int, *, skip_full: bool = False
@@ -182,41 +158,51 @@ class GrowingSegment(SegmentFiles):
         If an index rejects an entry, those before it stay, and `tried_position` is the
         position of its batch. With `skip_full` no entries are appended to a full index.
         """
-        entries = np.empty((5, len(rows)), np.int64)
-        due, since, timestamp, offset = _speedups.due_entries(
-            rows["size_in_bytes"],
-            rows["max_timestamp"],
-            rows["last_offset"],
-            position,
-            self.settings.index_interval_bytes,
-            self.bytes_since_index_entry,
-            *self.greatest_timestamp,
-            entries,
-        )
-        if due:
-            self._append_entries(entries[:, :due], skip_full=skip_full)
-        self._greatest = (timestamp, offset)
-        self.bytes_since_index_entry = since
+        done = 0
+        offsets, times, _ = self._all_indexes()
+        while done < len(rows):
+            done, position, fault, index_entries, time_entries, filling = (
+                _speedups.make_entries(
+                    rows,
+                    done,
+                    position,
+                    self.base_offset,
+                    self.settings.index_interval_bytes,
+                    (self.bytes_since_index_entry, *self.greatest_timestamp),
+                    offsets.end,
+                    times.end,
+                    skip_full,
+                )
+            )
+            self._write([], index_entries, time_entries, filling)
+            if fault:
+                self.tried_position = position
+                if fault < IndexFault.TIMES_FULL:
+                    raise offsets.rejection(fault, int(rows["last_offset"][done]))
+                raise times.rejection(fault, *self.greatest_timestamp)
 
-    def _append_entries(self, due: npt.NDArray[np.int64], *, skip_full: bool) -> None:
-        """Append entries to both indexes, with one write each if all are valid."""
-        offsets, positions, timestamps, time_offsets, _ = due
-        if (
-            len(offsets) > 1
-            and self.offset_index.accepts(offsets)
-            and self.time_index.accepts(timestamps, time_offsets)
-        ):
-            self.offset_index.append_many(offsets, positions)
-            self.time_index.maybe_append_many(timestamps, time_offsets)
-            return
-        for offset, position, timestamp, time_offset, since in due.T.tolist():
-            if skip_full and (self.offset_index.is_full or self.time_index.is_full):
-                break
-            self.tried_position = position
-            self._greatest = (timestamp, time_offset)
-            self.bytes_since_index_entry = since
-            self.offset_index.append(offset, position)
-            self.time_index.maybe_append(timestamp, time_offset)
+    def _write(
+        self,
+        writes: list[Write],
+        index_entries: bytes,
+        time_entries: bytes,
+        filling: Filling,
+    ) -> None:
+        """Do `writes`, and append entries of the indexes after them."""
+        if index_entries:
+            offsets, times, _ = self._all_indexes()
+            with offsets.writing, times.writing:
+                writes.append(offsets.place(index_entries))
+                if time_entries:
+                    writes.append(times.place(time_entries))
+                self._disk.write_each(writes)
+                offsets.count_written(index_entries)
+                if time_entries:
+                    times.count_written(time_entries)
+        elif writes:
+            self._disk.write_each(writes)
+        self.bytes_since_index_entry, timestamp, offset = filling
+        self._greatest = timestamp, offset
 
     def _check_offset(self, offset: int) -> None:
         if not self.can_hold(offset):

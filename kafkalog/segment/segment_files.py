@@ -210,18 +210,11 @@ class SegmentFiles:
         for path in (self.path, self.offset_index.path, self.time_index.path):
             self._disk.set_modified(path, time_ms)
 
-    def has_indexes_to(self, offset: int) -> bool:
-        """Return whether both indexes are loaded, and end before `offset`.
-
-        The index of a damaged log may have later offsets, and reject entries.
-        """
-        offsets, times = self.offset_index, self.time_index
-        return (
-            offsets.is_loaded
-            and times.is_loaded
-            and (offsets.last_offset < offset or not offsets.entry_count)
-            and (times.last_entry.offset < offset or not times.entry_count)
-        )
+    @property
+    def has_indexes(self) -> bool:
+        """Whether the files of both indexes were opened or created."""
+        offsets, times, _ = self._all_indexes()
+        return offsets.is_loaded and times.is_loaded
 
     def make_indexes(self) -> None:
         """Create the files of the indexes, if they are missing."""

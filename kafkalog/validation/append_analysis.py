@@ -102,8 +102,7 @@ def accept_all(
     whether there are any.
     """
     data = memory.joined.bytes_for(sum(map(len, views)))
-    row_bounds = np.empty(len(views) + 1, np.int64)
-    byte_bounds = np.empty_like(row_bounds)
+    row_bounds, byte_bounds = np.empty((2, len(views) + 1), np.int64)
     info = memory.info_rows(len(views))
     while True:
         rows = memory.rows

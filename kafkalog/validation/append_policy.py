@@ -15,7 +15,7 @@ from kafkalog.validation.appends import AppendOrigin
 
 _MAX_INT64: Final = 2**63 - 1
 
-KernelRules: TypeAlias = tuple[bool, bool, int, bool, int, int, int]
+KernelRules: TypeAlias = tuple[bool, bool, int, bool, int, int, int, int]
 """The requirements of an `AppendPolicy` on records, as the kernels take them."""
 
 
@@ -134,4 +134,5 @@ class AppendPolicy(NamedTuple):
             self.now_ms,
             rules.timestamp_before_max_ms,
             rules.timestamp_after_max_ms,
+            self.leader_epoch,
         )

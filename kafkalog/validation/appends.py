@@ -122,12 +122,13 @@ class Appends:
     @classmethod
     def rejected(cls, error: KafkaLogError) -> Self:
         """Return one append without batches, and its error."""
-        none, bounds = np.empty(0, np.uint8), np.zeros(2, np.int64)
-        info, rows = np.empty(1, APPEND), np.empty(0, BATCH)
-        nothing_required = (False, False, False, False, 0, 0)
-        appends = cls(none, rows, bounds, bounds, info, {0: error})
-        _speedups.take_batches([b""], nothing_required, None, appends.arrays)
-        return appends
+        data, rows, info = (
+            np.empty(0, np.uint8),
+            np.empty(0, BATCH),
+            np.zeros(1, APPEND),
+        )
+        bounds = np.zeros(2, np.int64)
+        return cls(data, rows, bounds, bounds, info, {0: error})
 
     @classmethod
     def merged(cls, parts: Sequence[Appends], buffer: Workspace) -> Self:

@@ -94,19 +94,12 @@ def validate_append(
     return rebuild(append, batches, policy)
 
 
-def stamp(appends: Appends, policy: AppendPolicy) -> None:
-    """Write leader epoch, timestamp type and max timestamp into the batch headers."""
-    _speedups.stamp_batches(
-        appends.arrays, policy.at_append, policy.now_ms, policy.leader_epoch
-    )
-
-
 def _stamped(append: Appends, records: BatchRecords, policy: AppendPolicy) -> Appends:
     """Return the append with the leader's fields; its records are not changed."""
     timestamp = records.spans["timestamp"]
     append.info["records"] = len(timestamp)
     append.info["max_timestamp"] = timestamp.max(initial=NO_TIMESTAMP)
-    stamp(append, policy)
+    _speedups.stamp_batches(append.arrays, policy.as_tuple())
     return append
 
 

@@ -29,7 +29,7 @@ from kafkalog.formats.layout import BATCH, CODEC_MASK, RECORD_BATCH_OVERHEAD
 from kafkalog.validation.append_analysis import accept_all, analyze_appends
 from kafkalog.validation.append_policy import AppendPolicy
 from kafkalog.validation.appends import AppendMemory, Appends
-from kafkalog.validation.batch_validation import stamp, validate_append
+from kafkalog.validation.batch_validation import validate_append
 
 _NAMES = list(BATCH.fields or ())
 _place = itemgetter(*map(_NAMES.index, ("position", "size_in_bytes", "attributes")))
@@ -55,7 +55,6 @@ def validate_for_leader(
     if accepted is not None:
         appends, is_compressed = accepted
         if not is_compressed or _accepts_records(appends, policy, memory):
-            stamp(appends, policy)
             return appends
     appends = analyze_appends(views, required, memory)
     singles = [
@@ -70,7 +69,8 @@ def _accepts_records(
 ) -> bool:
     """Return whether the kernel accepts the records of all batches, one per append.
 
-    Sets their number and max timestamp in `Appends.info`.
+    If so, the batches have the leader's fields. Otherwise some may have them: of more
+    than one append, the caller's bytes are then validated again.
     """
     if len(appends.rows) != len(appends):
         return False
@@ -78,17 +78,12 @@ def _accepts_records(
     limit = policy.rules.max_decompressed_bytes
     try:
         for records, bounds in _decompressed(appends, limit, memory):
-            end = first + len(bounds) - 1
             accepted = _speedups.survey_batches(
-                records,
-                bounds,
-                appends.rows[first:end],
-                appends.info[first:end],
-                rules,
+                records, bounds, appends.arrays, first, rules
             )
-            if first + accepted < end:
+            if accepted < len(bounds) - 1:
                 return False
-            first = end
+            first += accepted
     except KafkaLogError:
         return False
     return True
@@ -131,7 +126,6 @@ def _validate(append: Appends, policy: AppendPolicy, memory: AppendMemory) -> Ap
     if not len(append.rows):
         return append
     if _accepts_records(append, policy, memory):
-        stamp(append, policy)
         return append
     try:
         return validate_append(append, policy, memory)

@@ -18,9 +18,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import numpy as np
-
-from kafkalog import _speedups
 from kafkalog.config import LogConfig
 from kafkalog.errors import CorruptIndexError, KafkaLogError
 from kafkalog.formats.batch_headers import (
@@ -222,22 +219,16 @@ def _for_offset(
 def _rebuilt_index_falls(source: FileSource) -> bool:
     """Return whether the entries of a rebuilt offset index would not increase."""
     interval = LogConfig().index_interval_bytes
-    position, since, latest, greatest = 0, 0, -1, (-1, -1)
+    position, since, latest = 0, 0, -1
     while position < source.size:
-        data = source.read(position, STEP_BYTES)
-        rows, _, place = scan_headers(data, 0, position)
+        rows, _, place = scan_headers(source.read(position, STEP_BYTES), 0, position)
         if not len(rows):
             return False
-        buffer = np.empty((5, len(rows)), np.int64)
-        sizes, times, offsets = (
-            rows[name] for name in ("size_in_bytes", "max_timestamp", "last_offset")
-        )
-        due, since, *now = _speedups.due_entries(
-            sizes, times, offsets, position, interval, since, *greatest, buffer
-        )
-        greatest = (now[0], now[1])
-        entered = np.concatenate(([latest], buffer[0, :due]))
-        if (np.diff(entered) <= 0).any():
-            return True
-        latest, position = int(entered[-1]), position + place
+        for size, offset in rows[["size_in_bytes", "last_offset"]].tolist():
+            if since > interval:
+                if offset <= latest:
+                    return True
+                since, latest = 0, offset
+            since += size
+        position += place
     return False

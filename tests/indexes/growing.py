@@ -25,5 +25,8 @@ def filled(tmp_path, entries, max_bytes=1000, **options):
     return index
 
 
-def int64(*values):
-    return np.array(values, np.int64)
+def append_each(index, *columns):
+    """Append the entries whose fields are in the columns."""
+    append = getattr(index, "maybe_append", None) or index.append
+    for entry in zip(*(np.asarray(column).tolist() for column in columns), strict=True):
+        append(*entry)

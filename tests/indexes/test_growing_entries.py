@@ -1,6 +1,5 @@
 """The entries of indexes that are appended to, and the files they make."""
 
-from itertools import pairwise
 from struct import Struct
 
 import numpy as np
@@ -19,7 +18,14 @@ from kafkalog.indexes.growing_offset_index import GrowingOffsetIndex, OffsetPosi
 from kafkalog.indexes.growing_time_index import GrowingTimeIndex, TimeIndexEntry
 from tests import golden_data
 from tests.indexes.golden import golden_indexes
-from tests.indexes.growing import BASE, LARGE, filled, int64, offset_index, time_index
+from tests.indexes.growing import (
+    BASE,
+    LARGE,
+    append_each,
+    filled,
+    offset_index,
+    time_index,
+)
 
 
 def test_offsets_must_ascend_and_fit(tmp_path):
@@ -78,17 +84,13 @@ def test_a_full_index_is_reported_before_other_errors(tmp_path):
 )
 def test_entries_before_a_rejected_one_stay(tmp_path, offsets, kept, error):
     index = offset_index(tmp_path, max_bytes=24)
-    offsets = int64(*offsets)
-    assert not index.accepts(offsets)
     with pytest.raises(error):
-        index.append_many(offsets, np.arange(len(offsets)))
-    assert index.table.offsets.tolist() == offsets[:kept].tolist()
+        append_each(index, offsets, range(len(offsets)))
+    assert index.table.offsets.tolist() == offsets[:kept]
 
 
-def test_appending_no_entries_does_nothing(tmp_path):
+def test_indexes_without_entries_have_those_of_the_base_offset(tmp_path):
     index, times = offset_index(tmp_path), time_index(tmp_path)
-    index.append_many(int64(), int64())
-    times.maybe_append_many(int64(), int64())
     assert (index.entry_count, times.entry_count) == (0, 0)
     assert (len(index.table), len(times.table)) == (0, 0)
     assert index.lookup(700) == OffsetPosition(BASE, 0)
@@ -141,7 +143,7 @@ def test_one_slot_of_a_time_index_is_reserved_for_the_closing_entry(tmp_path):
 
 def test_a_time_index_is_truncated_by_offset(tmp_path):
     index = time_index(tmp_path)
-    index.maybe_append_many(int64(10, 20, 30), int64(505, 510, 515))
+    append_each(index, [10, 20, 30], [505, 510, 515])
     index.truncate_to(510)
     assert index.last_entry == (10, 505)
     index.truncate_to(506)
@@ -196,7 +198,7 @@ def test_offset_indexes_of_brokers_are_rebuilt_byte_for_byte(tmp_path, path, tru
     base, data = int(path.name[:20]), entries_of(path, 8)
     columns = np.frombuffer(data, ">i4").reshape(-1, 2).astype(np.int64)
     index = GrowingOffsetIndex(tmp_path / path.name, base, len(data) + 80)
-    index.append_many(columns[:, 0] + base, columns[:, 1])
+    append_each(index, columns[:, 0] + base, columns[:, 1])
     assert index.table.to_bytes() == data
     index.close()
     assert (tmp_path / path.name).read_bytes() == data
@@ -208,7 +210,7 @@ def test_time_indexes_of_brokers_are_rebuilt_byte_for_byte(tmp_path, path, truth
     columns = np.frombuffer(data, np.dtype([("time", ">i8"), ("offset", ">i4")]))
     index = GrowingTimeIndex(tmp_path / path.name, base, len(data) + 120)
     offsets = columns["offset"].astype(np.int64) + base
-    index.maybe_append_many(columns["time"].astype(np.int64), offsets)
+    append_each(index, columns["time"], offsets)
     assert index.table.to_bytes() == data
     index.close()
     assert (tmp_path / path.name).read_bytes() == data
@@ -245,7 +247,7 @@ def test_an_offset_index_behaves_as_a_list_of_its_entries(
             index.append(*model[-1])
         elif act == "many":
             more = np.cumsum(argument[:free], dtype=np.int64)
-            index.append_many(last[0] + more, last[1] + 5 * more)
+            append_each(index, last[0] + more, last[1] + 5 * more)
             model += [(last[0] + n, last[1] + 5 * n) for n in more.tolist()]
         elif act == "cut":
             index.truncate_to(argument)
@@ -269,33 +271,3 @@ def test_an_offset_index_behaves_as_a_list_of_its_entries(
     index.close()
     flat = [n - at for entry in model for n, at in zip(entry, (BASE, 0), strict=True)]
     assert index.path.read_bytes() == Struct(f">{len(flat)}i").pack(*flat)
-
-
-@given(
-    pairs=st.lists(st.tuples(st.integers(-3, 30), st.integers(BASE - 2, BASE + 30))),
-    cuts=st.lists(st.integers(0, 30), max_size=3),
-    max_bytes=st.sampled_from([60, 240]),
-)
-def test_appending_many_times_at_once_equals_one_by_one(
-    tmp_path_factory, pairs, cuts, max_bytes
-):
-    pairs = sorted(pairs) if len(cuts) % 2 else pairs
-    index = time_index(tmp_path_factory.mktemp("many"), max_bytes)
-    single = time_index(tmp_path_factory.mktemp("single"), max_bytes)
-    bounds = [0, *sorted(cuts), len(pairs)]
-    for start, stop in pairwise(bounds):
-        part = np.array(pairs[start:stop], np.int64).reshape(-1, 2)
-        raised = [None, None]
-        try:
-            index.maybe_append_many(part[:, 0].copy(), part[:, 1].copy())
-        except LogStateError as error:
-            raised[0] = type(error)
-        for timestamp, offset in part.tolist():
-            try:
-                single.maybe_append(timestamp, offset)
-            except LogStateError as error:
-                raised[1] = type(error)
-                break
-        assert raised[0] is raised[1]
-        assert index.last_entry == single.last_entry
-    assert index.path.read_bytes() == single.path.read_bytes()

@@ -13,7 +13,14 @@ from kafkalog.errors import (
 )
 from kafkalog.storage.durable_file import Disk, DurableFile
 from kafkalog.testing import FailingDisk, TracingDisk
-from tests.indexes.growing import BASE, LARGE, filled, int64, offset_index, time_index
+from tests.indexes.growing import (
+    BASE,
+    LARGE,
+    append_each,
+    filled,
+    offset_index,
+    time_index,
+)
 
 SLOT = Struct(">ii")
 
@@ -176,7 +183,7 @@ def test_a_directory_may_be_renamed_under_an_index(tmp_path):
 def test_many_entries_take_one_write_and_lookups_none(tmp_path):
     disk = TracingDisk()
     index = offset_index(tmp_path, disk=disk)
-    index.append_many(int64(510, 520, 530), int64(40, 80, 120))
+    index.extend(Struct(">6i").pack(10, 40, 20, 80, 30, 120))
     index.append(540, 160)
     assert disk.calls == [
         ("open", "500.index"),
@@ -187,7 +194,7 @@ def test_many_entries_take_one_write_and_lookups_none(tmp_path):
     ]
     times = time_index(tmp_path, disk=disk)
     disk.calls.clear()
-    times.maybe_append_many(int64(7, 7, 9), int64(510, 520, 530))
+    times.extend(Struct(">qiqi").pack(7, 10, 9, 30))
     assert disk.calls_of("write") == [("write", "500.timeindex", 0, 24)]
 
 
@@ -212,7 +219,7 @@ def test_an_index_is_synced_only_after_a_change(tmp_path):
 def test_opening_reads_one_entry_and_closes_the_file(tmp_path, max_bytes):
     index = offset_index(tmp_path, max_bytes)
     count = max_bytes // 8
-    index.append_many(BASE + 1 + np.arange(count), np.arange(count) + 1)
+    append_each(index, BASE + 1 + np.arange(count), np.arange(count) + 1)
     index.close()
     disk = TracingDisk()
     again = offset_index(tmp_path, disk=disk)
@@ -229,7 +236,7 @@ def test_an_index_can_be_used_after_a_disk_error(tmp_path, step):
     index = offset_index(tmp_path, disk=disk)
     todo = [
         lambda: index.append(510, 40),
-        lambda: index.append_many(int64(520, 530), int64(80, 120)),
+        lambda: index.extend(Struct(">4i").pack(20, 80, 30, 120)),
         index.flush,
         lambda: index.truncate_to(530),
         lambda: index.append(540, 160),
@@ -266,7 +273,7 @@ def test_lookups_run_while_the_index_is_appended_to_and_truncated(tmp_path):
     for reader in readers:
         reader.start()
     for _ in range(20):
-        index.append_many(BASE + 1 + np.arange(800), 3 + 3 * np.arange(800))
+        append_each(index, BASE + 1 + np.arange(800), 3 + 3 * np.arange(800))
         for offset in range(801, 901):
             index.extend(SLOT.pack(offset, 3 * offset))
         index.trim()
@@ -285,7 +292,7 @@ def test_an_entry_is_written_while_a_reader_opens_the_file_and_closes_it(
     tmp_path, monkeypatch, size, way
 ):
     disk, full = MeetingDisk(), np.arange(size // 8)
-    offset_index(tmp_path, size).append_many(BASE + full, 3 * full)
+    append_each(offset_index(tmp_path, size), BASE + full, 3 * full)
     index = offset_index(tmp_path, size, disk=disk)
     last = index.last_offset
     index.truncate_to(last)

@@ -14,7 +14,7 @@ from tests.guarded import at_the_end, at_the_start
 from tests.query.batches import KINDS, build
 from tests.validation.appending import ROWS, T, batch, patched
 
-ANY = (True, False, -1, False, 0, 2**63 - 1, 2**63 - 1)
+ANY = (True, False, -1, False, 0, 2**63 - 1, 2**63 - 1, 5)
 SAMPLES = [
     batch(*ROWS),
     batch((b"k" * 70, b"v" * 9000, T)),
@@ -62,16 +62,10 @@ def test_validation_never_reads_outside(data):
 
 @given(data=damaged(), start=st.integers(-3, 70), length=st.integers(-3, 300))
 def test_surveys_never_read_outside(data, start, length):
-    rows = np.zeros(1, BATCH)
-    _speedups.scan_batches(np.frombuffer(data, np.uint8), 0, 0, rows)
-    info = np.zeros(1, APPEND)
-    accepted = _speedups.survey_batches(
-        at_the_end(data),
-        np.array([start, start + length]),
-        rows,
-        info,
-        ANY,
-    )
+    arrays = arrays_of(np.frombuffer(bytearray(data), np.uint8), rows=1)
+    _speedups.scan_batches(arrays[0], 0, 0, arrays[1])
+    bounds = np.array([start, start + length])
+    accepted = _speedups.survey_batches(at_the_end(data), bounds, arrays, 0, ANY)
     assert accepted in (0, 1)
 
 
@@ -98,7 +92,7 @@ def test_the_range_of_timestamps_wraps_as_in_java(now, age, before, after, shift
             np.zeros(1, np.int32),
             np.array([timestamp]),
             np.zeros(1, np.int64),
-            (True, False, -1, False, now, before, after),
+            (True, False, -1, False, now, before, after, 5),
             faults,
         )
         expected = _speedups.RecordFault.TIMESTAMP * (invalid and timestamp != -1)
@@ -131,13 +125,16 @@ def test_arrays_of_wrong_shapes_are_rejected():
     _, rows, bounds, _, info = arrays = arrays_of(data, rows=1)
     with pytest.raises(ValueError, match="2 and 1 bounds, expected 2: appends"):
         _speedups.place_batches((data, rows, bounds, bounds[1:], info), 0, 1, 9)
-    for some in (bounds[1:], info[:0]), (bounds, info[:0]), (bounds[1:], info):
-        with pytest.raises(ValueError, match="expected 2 and 1 for as many rows"):
-            _speedups.survey_batches(data, some[0], rows, some[1], ANY)
+    for first, many in (0, np.zeros(3, np.int64)), (1, bounds), (-1, bounds):
+        reason = f"1 rows and {len(many) - 1} bounded from {first}, expected 1 rows"
+        with pytest.raises(ValueError, match=reason):
+            _speedups.survey_batches(data, many, arrays, first, ANY)
+    with pytest.raises(ValueError, match="4 rows and 1 bounded from 0, expected 1"):
+        _speedups.survey_batches(data, bounds, arrays_of(data), 0, ANY)
     with pytest.raises(ValueError, match="appends 0 to 2, expected 0 to 1"):
         _speedups.place_batches(arrays, 0, 2, 9)
     with pytest.raises(ValueError, match="4 rows, expected 1: appends"):
-        _speedups.stamp_batches(arrays_of(data), False, 5, 5)
+        _speedups.stamp_batches(arrays_of(data), ANY)
     with pytest.raises(ValueError, match="2 rows, expected 1"):
         _speedups.header_fault(np.zeros(2, BATCH))
     with pytest.raises(ValueError, match="rows of 1 bytes, expected 80"):
@@ -157,7 +154,7 @@ def test_a_batch_outside_the_data_is_not_written(position):
     data, rows, *_ = arrays = arrays_of(np.zeros(70, np.uint8), rows=1)
     rows["position"], rows["size_in_bytes"] = position, 61
     arrays[2][1] = 1
-    assert _speedups.stamp_batches(arrays, False, 5, 5) == 0
+    assert _speedups.stamp_batches(arrays, ANY) == 0
     assert _speedups.place_batches(arrays, 0, 1, 9) == -1
     assert not data.any()
 
@@ -166,7 +163,8 @@ def test_a_batch_outside_the_data_is_not_written(position):
 def test_rows_outside_of_the_array_are_not_planned(bounds):
     arrays = arrays_of(np.zeros(70, np.uint8), rows=2)
     arrays[2][:] = bounds
-    limits = (0, 0, 0, 2**30, 2**62, 0, 4096, 9, 9, 2**62)
+    limits = (0, 0, 0, 2**30, 2**62, 0, 4096, 2**62)
+    end = (0, 0, -1, 0, -1, -1, 9, 0, 9, -1, 0)
     first, last = bounds
     with pytest.raises(ValueError, match=f"rows {first} to {last} of append 0"):
-        _speedups.plan_run(arrays, 0, limits, (0, 0, -1, -1, 0, -1, -1), None, 0)
+        _speedups.plan_run(arrays, 0, True, limits, end, None, 0)

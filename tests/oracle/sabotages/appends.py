@@ -2,10 +2,16 @@
 
 from dataclasses import replace
 
-from kafkalog._speedups import EntryFault, HeaderFault, RecordFault, Status
+from kafkalog._speedups import (
+    EntryFault,
+    HeaderFault,
+    RecordFault,
+    Status,
+    stamp_batches,
+)
 from kafkalog.errors import InvalidRecordError
 from kafkalog.formats.batch_headers import decode_error
-from kafkalog.formats.layout import BATCH, CONTROL_FLAG, TimestampType
+from kafkalog.formats.layout import CONTROL_FLAG, TimestampType
 from kafkalog.log import appending
 from kafkalog.log.leader_epochs import LeaderEpochs
 from kafkalog.segment.growing_segment import GrowingSegment
@@ -74,7 +80,7 @@ def _(patch):
     def stamped(append, found, as_leader):
         append.info["records"] = len(found.spans)
         append.info["max_timestamp"] = append.rows["max_timestamp"]
-        batch_validation.stamp(append, as_leader)
+        stamp_batches(append.arrays, as_leader.as_tuple())
         return append
 
     patch.setattr(batch_validation, "_stamped", stamped)
@@ -158,9 +164,7 @@ def _(patch):
     patch.setattr(
         batch_validation,
         "stays_in_format",
-        lambda row, rules: (
-            not row.view(BATCH)["attributes"][0] & CONTROL_FLAG and stays(row, rules)
-        ),
+        lambda row, rules: not row["attributes"] & CONTROL_FLAG and stays(row, rules),
     )
 
 

@@ -127,10 +127,10 @@ def _(patch):
     """The end moves before the bytes are written."""
     extend = appending.extend
 
-    def move_end_first(log, data, entries, end):
-        log.end = log.end._replace(offset=end[0])
+    def move_end_first(log, data, entries, next_offset):
+        log.end = log.end._replace(offset=next_offset)
         sleep(0.001)
-        extend(log, data, entries, end)
+        extend(log, data, entries, next_offset)
 
     patch.setattr(appending, "extend", move_end_first)
     patch.setattr(runtime, "RLock", lambda: nullcontext())

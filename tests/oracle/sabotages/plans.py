@@ -4,10 +4,8 @@ The plan kernel and the general step take the same numbers.
 """
 
 from kafkalog.log import rolling
-from kafkalog.log.state import LogState
-from kafkalog.validation.appends import Appends
 from tests.log import test_write_runs, test_writing
-from tests.oracle.sabotages.register import do_nothing, sabotage
+from tests.oracle.sabotages.register import sabotage
 
 
 def change(patch, name, by):
@@ -15,7 +13,6 @@ def change(patch, name, by):
     function = "segment_limits"
     if name in rolling.SegmentEnd._fields:
         function = "segment_end"
-        patch.setattr(LogState, "planned_end", property(lambda _: None, do_nothing))
     right = getattr(rolling, function)
 
     def wrong(log):
@@ -59,12 +56,7 @@ def _(patch):
 @sabotage("appends of one write get the next offsets", "append-offsets-and-epoch")
 def _(patch):
     """One offset is skipped."""
-    assign_offsets = Appends.assign_offsets
-
-    def skip_one(self, next_offset, *bounds):
-        return assign_offsets(self, next_offset + 1, *bounds)
-
-    patch.setattr(Appends, "assign_offsets", skip_one)
+    change(patch, "next_offset", 1)
 
 
 @sabotage("index entries have offsets relative to the base", "roll-index-interval")

@@ -130,13 +130,13 @@ def _(patch):
 @sabotage("a segment rolls when its offset index is full", "roll-offset-index-full")
 def _(patch):
     """The index takes one entry more."""
-    change(patch, "index_entries", 1)
+    change(patch, "index_left", 1)
 
 
 @sabotage("a segment rolls when its time index is full", "roll-time-index-full")
 def _(patch):
     """The index takes one entry more."""
-    change(patch, "time_entries", 1)
+    change(patch, "times_left", 1)
 
 
 @sabotage(
