@@ -41,6 +41,7 @@ WRITERS = {"config", "validation", "encoding", "manager", "cleaner", "verificati
 READERS_OF_LOGS = {
     "log", "log_segments", "markers", "producers", "transactions",
     "offset_metadata", "cluster_metadata", "metadata_snapshot", "remote_offsets",
+    "offset_lookup", "readable_log",
 }  # fmt: skip
 READINGS = {
     "count": "kafkalog.scan(PATH).count()",

@@ -11,8 +11,8 @@ import pytest
 
 import kafkalog
 from kafkalog.encoding.batch_builder import BatchFields, BatchSettings
-from kafkalog.log.log import LogRead
 from kafkalog.log.log_fetch import LogFetch
+from kafkalog.log.readable_log import LogRead
 from kafkalog.log.record_appends import AppendedRecords, Refusal
 from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.records import BytesColumn, HeadersColumn, ViewColumn

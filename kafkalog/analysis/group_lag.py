@@ -42,7 +42,7 @@ from kafkalog.analysis.share_offsets import (
 from kafkalog.decoding.read_policy import LAST, Bounds
 from kafkalog.errors import LocatedError, NotALogDirectoryError
 from kafkalog.formats.timestamps import MAX_INT64, MIN_INT64, Time, as_ms
-from kafkalog.log.log import NOT_FOUND, find_offset_for_time
+from kafkalog.log.offset_lookup import NOT_FOUND, find_offset_for_time
 from kafkalog.messages.internal_records import decode_internal
 from kafkalog.optional_packages import require
 from kafkalog.query.newest_records import (

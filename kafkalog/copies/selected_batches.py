@@ -52,10 +52,11 @@ from kafkalog.formats.layout import (
     NO_TIMESTAMP,
 )
 from kafkalog.log.log_segments import (
-    find_lost_tail,
+    OpenSegment,
     from_offset,
     list_segments,
     read_on,
+    read_partition,
 )
 from kafkalog.log.ownership import Name
 from kafkalog.log.remote_offsets import find_missing_start
@@ -64,14 +65,8 @@ from kafkalog.query.record_search import are_within
 from kafkalog.query.sources import PartitionSource
 from kafkalog.segment.entry_search import read_valid_entry
 from kafkalog.segment.file_batches import Window
-from kafkalog.segment.file_records import (
-    FileRecords,
-    Skipped,
-    Step,
-    headers_always_suffice,
-)
+from kafkalog.segment.file_records import Skipped, Step
 from kafkalog.segment.log_segment import LogSegment
-from kafkalog.storage.byte_source import ByteSource
 from kafkalog.storage.checkpoint_file import LOG_STARTS
 from kafkalog.storage.file_names import MAX_OFFSET
 from kafkalog.storage.location import Location
@@ -227,17 +222,10 @@ class SelectedBatches:
         """Yield the headers of all batches; damage that is not skipped raises later."""
         check: CrcCheck = "before" if self.policy.skips else "never"
         policy = ReadPolicy(needs="headers", check_crcs=check, on_corruption="skip")
-        with closing(read_on(self.directory, segments)) as opened:
-            for segment, source in opened:
-                records = FileRecords(
-                    source=source,
-                    headers_suffice=headers_always_suffice,
-                    limits=segment.limits,
-                    policy=policy,
-                )
-                for step in records:
-                    if isinstance(step, Step) and len(step.rows):
-                        yield step.rows
+        for opened in read_on(self.directory, segments):
+            for step in opened.records(policy=policy):
+                if isinstance(step, Step):
+                    yield step.rows
 
     def batches(self, extent: LogExtent) -> Iterator[CopiedBatches]:
         """Yield the batches of the copy; each result is valid until the next one.
@@ -245,26 +233,26 @@ class SelectedBatches:
         Raises `LocatedError` for damage, unless it is skipped.
         """
         reached = extent.first
-        segments = from_offset(list_segments(self.directory), extent.first)
-        with closing(read_on(self.directory, segments)) as opened:
-            for segment, source in opened:
-                if segment.base_offset >= extent.end:
+        with closing(read_partition(self.directory, extent.first)) as segments:
+            for opened in segments:
+                if opened.segment.base_offset >= extent.end:
                     return
-                reached = yield from self._of_segment(segment, source, reached, extent)
+                reached = yield from self._of_segment(opened, reached, extent)
 
     def _of_segment(
-        self, segment: LogSegment, source: ByteSource, reached: int, extent: LogExtent
+        self, opened: OpenSegment, reached: int, extent: LogExtent
     ) -> Generator[CopiedBatches, None, int]:
         """Yield the batches of a segment; return the offset after the last one read.
 
         Batches below the offset `reached` were read before.
         """
+        segment = opened.segment
         start, least = 0, segment.base_offset
         if reached > segment.base_offset:
-            start = segment.position_for(source, reached)
+            start = opened.position_for(reached)
         if start:  # an earlier part of the segment is not read
             least = extent.first - 1
-        records = segment.records(source, start, policy=self.policy)
+        records = opened.records(start, end_offset=extent.end, policy=self.policy)
         done = start
         for step in records:
             if self.progress is not None:
@@ -280,17 +268,7 @@ class SelectedBatches:
                 reached = least = int(window.rows["last_offset"][-1]) + 1
                 if copied is not None:
                     yield copied
-        self._check_tail(segment, records, extent)
         return reached
-
-    def _check_tail(
-        self, segment: LogSegment, records: FileRecords, extent: LogExtent
-    ) -> None:
-        lost = find_lost_tail(self.directory, segment, records)
-        if lost is not None and lost.first_offset < extent.end:
-            if not self.policy.skips:
-                raise lost.error
-            self._skip(lost.error, lost.first_offset, lost.last_offset)
 
     def _skip(self, error: LocatedError, first: int | None, last: int | None) -> None:
         self.problems.append(ScanProblem.of(error, first, last))

@@ -53,7 +53,7 @@ from kafkalog.formats.layout import (
 )
 from kafkalog.formats.partition_files import PartitionMetadata
 from kafkalog.log.log_segments import (
-    find_lost_tail,
+    OpenSegment,
     from_offset,
     list_segments,
     read_on,
@@ -62,11 +62,11 @@ from kafkalog.query.partition_reader import ScanProblem, SegmentStep
 from kafkalog.query.records import Origin, make_records
 from kafkalog.query.scan_columns import COLUMNS, DEFAULT_COLUMNS
 from kafkalog.query.sources import PartitionSource
-from kafkalog.segment.file_records import FileRecords, Skipped, Step
+from kafkalog.segment.file_records import Skipped, Step
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.checkpoint_file import read_if_exists
 from kafkalog.storage.file_names import MAX_OFFSET, PARTITION_METADATA
-from kafkalog.storage.location import Location, OpenedSource
+from kafkalog.storage.location import Location
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -240,17 +240,16 @@ class BatchReader:
 
     def __iter__(self) -> Iterator[BatchRows]:
         """Yield the rows of all batches."""
-        for segment, source in read_on(self.directory, self.segments()):
-            yield from self._of_segment(segment, source)
+        for opened in read_on(self.directory, self.segments()):
+            yield from self._of_segment(opened)
 
-    def _of_segment(
-        self, segment: LogSegment, source: OpenedSource
-    ) -> Iterator[BatchRows]:
-        before, has_batches, start = self.bytes_done, False, 0
+    def _of_segment(self, opened: OpenSegment) -> Iterator[BatchRows]:
+        segment, before = opened.segment, self.bytes_done
+        has_batches, start = False, 0
         if self._next_offset > max(segment.base_offset, 0):
-            start = segment.position_for(source, min(self._next_offset, MAX_OFFSET))
-        records = FileRecords(
-            source=source, start=start, limits=segment.limits, policy=self.policy
+            start = opened.position_for(min(self._next_offset, MAX_OFFSET))
+        records = opened.records(
+            start, end_offset=self.bounds.end_offset, policy=self.policy
         )
         for step in records:
             if isinstance(step, Skipped):
@@ -262,14 +261,9 @@ class BatchReader:
             new = (last >= self._next_offset) & (last < self.bounds.end_offset)
             yield from self._of_step(segment, replace(step, rows=step.rows[new]))
             self.bytes_done = before + records.end
-        lost_tail = find_lost_tail(self.directory, segment, records)
-        if lost_tail is not None:
-            if not self.policy.skips:
-                raise lost_tail.error
-            self.problems.append(ScanProblem.of(*lost_tail))
         if not has_batches and segment.base_offset >= self._next_offset:
             yield self._rows(segment, [_row_without_batch(segment.base_offset)])
-        self.bytes_done = before + source.size
+        self.bytes_done = before + opened.source.size
 
     def _of_step(self, segment: LogSegment, step: Step) -> Iterator[BatchRows]:
         """Yield rows of batches with records, and of those without, in order."""

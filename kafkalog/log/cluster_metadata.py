@@ -190,8 +190,8 @@ def _batches(directory: Location, start: int) -> Iterator[RecordBatch]:
     if not segments and not start:
         reason = "no segment and no snapshot, expected at least one"
         raise CorruptRecordError(reason).located(directory)
-    for segment, source in read_on(directory, from_offset(segments, start)):
-        for step in segment.records(source, segment.position_for(source, start)):
+    for opened in read_on(directory, from_offset(segments, start)):
+        for step in opened.records(opened.position_for(start)):
             assert isinstance(step, Step)  # damage is raised
             for row in step.rows:
                 position = int(row["position"])
@@ -201,6 +201,6 @@ def _batches(directory: Location, start: int) -> Iterator[RecordBatch]:
                 if batch.base_offset > end:
                     reason = f"base offset {batch.base_offset}, expected {end}"
                     error = CorruptRecordError(reason, position=position)
-                    raise error.located(segment.path)
+                    raise error.located(opened.segment.path)
                 end = batch.last_offset + 1
                 yield batch

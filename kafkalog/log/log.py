@@ -9,55 +9,45 @@ Source: ``UnifiedLog.java``, ``LocalLog.java``.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.decoding.batch_decoder import decode
 from kafkalog.decoding.read_policy import (
-    SKIPPING,
-    STRICT,
-    Bounds,
     Isolation,
     ReadPolicy,
 )
-from kafkalog.decoding.record_batch import RecordBatch
-from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import (
-    LocatedError,
     NotALogDirectoryError,
     OffsetOutOfRangeError,
     ReadOnlyLogError,
 )
 from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.checkpoint import EpochEntry, parse_epochs
-from kafkalog.formats.layout import MAX_BATCH_BYTES
-from kafkalog.formats.producer_snapshot import ENTRY
-from kafkalog.formats.timestamps import Times, all_as_ms
-from kafkalog.indexes.txn_index import TransactionIndex
+from kafkalog.formats.timestamps import Times
 from kafkalog.log.log_segments import (
-    find_lost_tail,
-    from_offset,
+    entry_steps,
     list_first,
     list_segments,
-    read_on,
+    open_entry_steps,
 )
-from kafkalog.log.producers.newest_snapshot import newest_snapshot
-from kafkalog.log.producers.producer_state import apply, as_entries, from_entries
+from kafkalog.log.offset_lookup import find_end, find_offsets_for_times, for_each_time
+from kafkalog.log.producers.producer_state import producer_states_at
+from kafkalog.log.readable_log import MAX_READ_BYTES, LogRead, segments_html
 from kafkalog.log.remote_offsets import (
     MissingStart,
     find_missing_start,
     log_start_in,
 )
-from kafkalog.log.transactions import Transactions, replay_partition
-from kafkalog.reports import counted, html_table
+from kafkalog.log.transactions import (
+    Transactions,
+    aborted_between,
+    find_stable,
+    replay_partition,
+)
 from kafkalog.segment.file_records import (
     FIRST_STEP_BYTES,
-    Skipped,
-    Step,
 )
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.checkpoint_file import (
@@ -68,18 +58,13 @@ from kafkalog.storage.checkpoint_file import (
     read_offsets_or_none,
 )
 from kafkalog.storage.file_names import MAX_OFFSET, parse_partition_dir
-from kafkalog.storage.location import AnyPath, Location, OpenedSource, locate
+from kafkalog.storage.location import AnyPath, locate
 
 if TYPE_CHECKING:
     from socket import socket
 
-MAX_READ_BYTES: Final = 1 << 20
-NOT_FOUND: Final = -1
 HEADERS: Final = ReadPolicy(needs="headers", check_crcs="never")
 """Only headers are read, and no CRC is checked."""
-LISTED_SEGMENTS: Final = 20
-"""Maximum number of segments in the HTML of a log."""
-
 WRITING: Final = (
     "append",
     "append_many",
@@ -103,112 +88,6 @@ WRITING: Final = (
     "delete",
 )
 """Methods of `WritableLog` that a log open for reading does not have."""
-
-
-@dataclass(frozen=True, slots=True)
-class LogRead:
-    """Whole batches of a log, starting with the one that holds the requested offset.
-
-    Attributes
-    ----------
-    data : bytes
-        The batches.
-    next_offset : int
-        The offset from which to continue.
-    aborted : tuple of (int, int)
-        With ``read_committed``, the aborted transactions among the batches: producer id
-        and first offset.
-    """
-
-    data: bytes
-    next_offset: int
-    aborted: tuple[tuple[int, int], ...] = ()
-
-    def batches(self) -> Iterator[RecordBatch]:
-        """Yield the batches one by one.
-
-        Yields
-        ------
-        RecordBatch
-            A batch, whose records are decoded on request.
-        """
-        position = 0
-        while position < len(self.data):
-            batch = RecordBatch(self.data, position)
-            yield batch
-            position += batch.size_in_bytes
-
-
-class ReadableLog(Protocol):
-    """What `Log` and `WritableLog` have in common: a partition's log that can be read.
-
-    The methods are described at `Log`.
-    """
-
-    @property
-    def path(self) -> Location:
-        """The directory of the partition."""
-
-    @property
-    def segments(self) -> tuple[LogSegment, ...]:
-        """The segments, in order of their base offsets."""
-
-    @property
-    def log_start_offset(self) -> int:
-        """The first offset that can be read."""
-
-    @property
-    def missing_start(self) -> MissingStart | None:
-        """The offsets before the first segment, in remote storage or lost, or None."""
-
-    @property
-    def log_end_offset(self) -> int:
-        """The offset of the next record."""
-
-    @property
-    def high_watermark(self) -> int:
-        """The offset up to which records are replicated."""
-
-    @property
-    def last_stable_offset(self) -> int:
-        """The offset up to which transactions are decided."""
-
-    @property
-    def leader_epochs(self) -> list[EpochEntry]:
-        """The leader epochs, and their first offsets."""
-
-    def producer_states(self) -> npt.NDArray[np.void]:
-        """Return the producers' last batches."""
-
-    def aborted_transactions(
-        self, start: int | None = None, end: int | None = None
-    ) -> npt.NDArray[np.void]:
-        """Return the aborted transactions with records in an interval of offsets."""
-
-    def read(
-        self,
-        offset: int,
-        *,
-        max_bytes: int = MAX_READ_BYTES,
-        isolation: Literal["log_end"] | Isolation = "log_end",
-    ) -> LogRead:
-        """Return batches from an offset on."""
-
-    def send_to(
-        self,
-        socket: socket,
-        offset: int,
-        max_bytes: int = MAX_READ_BYTES,
-        *,
-        isolation: Literal["log_end"] | Isolation = "log_end",
-    ) -> int:
-        """Send batches from an offset on to a socket; return their size in bytes."""
-
-    def offsets_for_times(self, timestamps: Times) -> npt.NDArray[np.int64]:
-        """Return the first offset at or after each time."""
-
-    def close(self) -> None:
-        """Close the log."""
 
 
 class Log:
@@ -572,9 +451,11 @@ class Log:
         ...     kafkalog.Log(directory).offsets_for_times([0, 1800000000000])
         array([ 5, -1])
         """
-        start = self.log_start_offset
+        segments = list_segments(self.path)
+        start = log_start_in(self.path, segments, self._log_start)
         return for_each_time(
-            timestamps, lambda ms: find_offset_for_time(self.path, ms, start)
+            timestamps,
+            lambda times: find_offsets_for_times(self.path, segments, times, start),
         )
 
     def _checkpointed(self, name: str, default: int) -> int:
@@ -583,191 +464,7 @@ class Log:
         return offsets.get((self.topic, self.partition), default)
 
 
-def entry_steps(
-    path: Location,
-    offset: int,
-    end: int = MAX_OFFSET,
-    first_bytes: int = FIRST_STEP_BYTES,
-    errors: list[LocatedError] | None = None,
-) -> Iterator[Step]:
-    """Yield the batches that reach `offset` and begin before `end`.
-
-    With a list for errors, corrupt batches are skipped and their errors appended; else
-    the first one is raised.
-    """
-    policy = STRICT if errors is None else SKIPPING
-    for _, step in open_entry_steps(path, offset, end, first_bytes, policy, errors):
-        yield step
-
-
-def open_entry_steps(
-    path: Location,
-    offset: int,
-    end: int,
-    first_bytes: int,
-    policy: ReadPolicy = STRICT,
-    errors: list[LocatedError] | None = None,
-) -> Iterator[tuple[OpenedSource, Step]]:
-    """Yield the same batches, each step with the open file that it is from."""
-
-    def in_interval(rows: BatchHeaders) -> tuple[npt.NDArray[np.bool_], bool]:
-        following = rows["last_offset"] >= offset
-        return following & (rows["base_offset"] < end), False
-
-    segments = from_offset(list_segments(path), offset)
-    for segment, source in read_on(path, segments):
-        start = segment.position_for(source, offset)
-        records = segment.records(source, start, in_interval, first_bytes, policy)
-        for step in records:
-            if isinstance(step, Step):
-                yield source, step
-                offset = int(step.rows["last_offset"][-1]) + 1
-            elif errors is not None:
-                errors.append(step.error)
-        lost = find_lost_tail(path, segment, records)
-        if lost is not None and lost.first_offset < end:
-            if errors is None:
-                raise lost.error
-            errors.append(lost.error)
-
-
 def _within(rows: BatchHeaders, max_bytes: int) -> BatchHeaders:
     """Return the first of `rows`, and those that fit into `max_bytes` with it."""
     ends = np.cumsum(rows["size_in_bytes"])
     return rows[: max(1, int(np.searchsorted(ends, max_bytes, side="right")))]
-
-
-def producer_states_at(
-    path: Location, end: int, errors: list[LocatedError] | None = None
-) -> npt.NDArray[np.void]:
-    """Return the state of each producer at the log's end, as `Log` does.
-
-    With a list for errors, corrupt batches are skipped as by `entry_steps`.
-    """
-    segments = list_segments(path)
-    first = segments[0].base_offset if segments else 0
-    none = np.empty(0, ENTRY), first
-    entries, offset = newest_snapshot(path, end, first) or none
-    producers = from_entries(entries)
-    for step in entry_steps(path, offset, errors=errors):
-        apply(producers, step)
-    return as_entries(producers)
-
-
-def aborted_between(path: Location, first: int, last: int) -> npt.NDArray[np.void]:
-    """Return the aborted transactions of records in ``[first, last)``."""
-    parts = [np.empty(0, TransactionIndex.ENTRY)]
-    for segment in from_offset(list_segments(path), first):
-        index_path = segment.path.with_suffix(".txnindex")
-        if index_path.exists():
-            index = TransactionIndex.read(index_path, segment.base_offset)
-            parts.append(index.aborted(first, last))
-            if index.covers(last):
-                break
-    return np.concatenate(parts)
-
-
-def segments_html(title: str, segments: Sequence[LogSegment]) -> str:
-    """Return an HTML table of the last segments: their names and sizes."""
-    last = segments[-LISTED_SEGMENTS:]
-    rows = [(segment.name, _size_of(segment)) for segment in last]
-    more = len(segments) - len(rows)
-    footer = counted(more, "earlier segment") if more else ""
-    return html_table(title, ("segment", "bytes"), rows, footer)
-
-
-def _size_of(segment: LogSegment) -> int | str:
-    """Return a segment's size, "?" if it was removed since it was listed."""
-    try:
-        return segment.size_in_bytes
-    except FileNotFoundError:
-        return "?"
-
-
-def find_end(
-    directory: Location, log_start_offset: int = 0, *, past_damage: bool = False
-) -> int:
-    """Return the offset after the last valid batch; at least the log start offset.
-
-    That is the last batch before damage, where recovery truncates; with `past_damage`,
-    the last valid batch of all.
-    """
-    end = log_start_offset
-    for segment, source in read_on(directory, list_segments(directory)[-1:]):
-        end = max(end, segment.next_offset(source, past_damage=past_damage))
-    return end
-
-
-def find_stable(
-    directory: Location,
-    log_start: int,
-    end: int,
-    *,
-    start: int | None = None,
-    policy: ReadPolicy = STRICT,
-) -> int:
-    """Return the last stable offset of a log from `log_start` to `end`.
-
-    It is not below `log_start`, though a transaction may have begun there. The newest
-    producer snapshot lists the transactions open at its offset. The log is read from
-    there. With `start`, the snapshot is that of a reading from this offset:
-    where damage is skipped, another one may have other open transactions.
-    """
-    first = end if start is None else min(start, end)
-    stable = replay_partition(directory, first, end, policy).last_stable_offset
-    return min(max(stable, log_start), end)
-
-
-def find_offset_for_time(
-    directory: Location, timestamp: int, start: int, policy: ReadPolicy = STRICT
-) -> int:
-    """Return the first offset at or above both timestamp and start offset, else -1."""
-    bounds = Bounds(start_offset=start, start_timestamp=timestamp)
-
-    def late(rows: BatchHeaders) -> tuple[npt.NDArray[np.bool_], bool]:
-        timed = (rows["magic"] < 2) | (rows["max_timestamp"] >= timestamp)
-        return timed & (rows["last_offset"] >= bounds.start_offset), False
-
-    for segment, source in read_on(directory, list_segments(directory)):
-        bounds = replace(bounds, start_offset=max(start, segment.start_offset))
-        position = segment.position_for_time(source, timestamp)
-        records = segment.records(source, position, late, policy=policy)
-        for step in records:
-            first = _first_offset(step, bounds, segment)
-            if first is not None:
-                return first
-        lost = find_lost_tail(directory, segment, records)
-        if lost is not None and lost.last_offset >= start and not policy.skips:
-            raise lost.error
-    return NOT_FOUND
-
-
-def _first_offset(
-    step: Step | Skipped, bounds: Bounds, segment: LogSegment
-) -> int | None:
-    """Return the offset of the first record of a step within bounds."""
-    if isinstance(step, Skipped):
-        return None
-    results = decode(
-        step.data,
-        step.origin,
-        step.rows,
-        bounds=bounds,
-        limit=MAX_BATCH_BYTES,
-        workspace=Workspace(),
-    )
-    for views in results:
-        if isinstance(views, LocatedError):
-            raise views.located(segment.path)
-        return int(views.records["offset"][0])
-    return None
-
-
-def for_each_time(
-    timestamps: Times, find: Callable[[int], int]
-) -> npt.NDArray[np.int64]:
-    """Return the result of `find` for each of many timestamps, in their shape."""
-    times = all_as_ms(timestamps)
-    distinct, places = np.unique(times, return_inverse=True)
-    results = [find(int(time)) for time in distinct]
-    return np.array(results, np.int64)[places].reshape(times.shape)

@@ -22,8 +22,8 @@ from kafkalog.errors import OffsetOutOfRangeError
 from kafkalog.formats.batch_headers import Bytes, scan_headers, size_field
 from kafkalog.formats.layout import LOG_OVERHEAD
 from kafkalog.indexes.txn_index import AbortedTransaction
-from kafkalog.log.log import LogRead
 from kafkalog.log.offset_metadata import OffsetMetadata
+from kafkalog.log.readable_log import LogRead
 from kafkalog.log.state import LogState
 from kafkalog.segment.growing_segment import GrowingSegment, SegmentRead
 from kafkalog.storage.byte_source import FileSource

@@ -31,13 +31,25 @@ from bisect import bisect_right
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Unpack
 
-from kafkalog.errors import CorruptRecordError
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog.decoding.read_policy import SKIPPING, STRICT, ReadPolicy
+from kafkalog.errors import CorruptRecordError, LocatedError
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.segment.entry_search import read_valid_entry
-from kafkalog.segment.file_records import FileRecords
+from kafkalog.segment.file_records import (
+    FIRST_STEP_BYTES,
+    FileRecords,
+    ReadOptions,
+    Skipped,
+    Step,
+)
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.segment.segment_overlap import end_past_next
 from kafkalog.storage.file_names import MAX_OFFSET, file_name, parse_file_names
@@ -91,12 +103,34 @@ class Listing(NamedTuple):
     entries: Sequence[Entry]
 
 
-class LostTail(NamedTuple):
-    """Records missing at the end of a segment: the error, and their offsets."""
+class OpenSegment(NamedTuple):
+    """A segment of a partition, open for reading."""
 
-    error: CorruptRecordError
-    first_offset: int
-    last_offset: int
+    segment: LogSegment
+    source: OpenedSource
+
+    def records(
+        self,
+        start: int = 0,
+        *,
+        end_offset: int = MAX_OFFSET,
+        **options: Unpack[ReadOptions],
+    ) -> FileRecords:
+        """Return its entries from a position on, then the records lost at its end.
+
+        Lost records are damage, unless all of them are from `end_offset` on.
+        """
+        return FileRecords(
+            source=self.source,
+            start=start,
+            limits=self.segment.limits,
+            find_lost=partial(find_lost_tail, self.segment, end_offset),
+            **options,
+        )
+
+    def position_for(self, offset: int) -> int:
+        """Return a position from which on all records at or above `offset` are."""
+        return self.segment.position_for(self.source, offset)
 
 
 def list_segments(directory: AnyPath) -> list[LogSegment]:
@@ -244,9 +278,14 @@ def from_offset(segments: list[LogSegment], offset: int) -> list[LogSegment]:
     return segments[max(0, bisect_right(starts, offset) - 1) :]
 
 
-def read_on(
-    directory: Location, segments: list[LogSegment]
-) -> Generator[tuple[LogSegment, OpenedSource], None, None]:
+def read_partition(
+    directory: Location, start_offset: int = 0
+) -> Generator[OpenSegment]:
+    """Open the segments that may hold records at or above an offset, as `read_on`."""
+    return read_on(directory, from_offset(list_segments(directory), start_offset))
+
+
+def read_on(directory: Location, segments: list[LogSegment]) -> Generator[OpenSegment]:
     """Open one segment after another, while a broker renames and removes files.
 
     A segment may be removed by retention or truncation, or because compaction has moved
@@ -274,35 +313,83 @@ def read_on(
                     listings += 1
                     continue
             listings = 0
-            yield segment, source
+            yield OpenSegment(segment, source)
         segments = segments[1:]
 
 
-def find_lost_tail(
-    directory: Location, segment: LogSegment, records: FileRecords
-) -> LostTail | None:
-    """Return the records lost if a segment ends in a partial batch, or None.
+def entry_steps(
+    path: Location,
+    offset: int,
+    end: int = MAX_OFFSET,
+    first_bytes: int = FIRST_STEP_BYTES,
+    errors: list[LocatedError] | None = None,
+) -> Iterator[Step]:
+    """Yield the batches that reach `offset` and begin before `end`.
 
-    `records` has read the segment to its end. Only the last segment of a log may end in
-    a partial batch. A gap before the next segment without one is valid, as compaction
-    leaves gaps. The directory and the file are read again, as a broker may have changed
-    them meanwhile.
+    With a list for errors, corrupt batches are skipped and their errors appended; else
+    the first one is raised.
     """
-    if not records.has_tail or segment.most == MAX_OFFSET:
+    policy = STRICT if errors is None else SKIPPING
+    for _, step in open_entry_steps(path, offset, end, first_bytes, policy, errors):
+        yield step
+
+
+def open_entry_steps(
+    path: Location,
+    offset: int,
+    end: int,
+    first_bytes: int,
+    policy: ReadPolicy = STRICT,
+    errors: list[LocatedError] | None = None,
+) -> Iterator[tuple[OpenedSource, Step]]:
+    """Yield the same batches, each step with the open file that it is from."""
+
+    def in_interval(rows: BatchHeaders) -> tuple[npt.NDArray[np.bool_], bool]:
+        following = rows["last_offset"] >= offset
+        return following & (rows["base_offset"] < end), False
+
+    for opened in read_partition(path, offset):
+        for step in opened.records(
+            opened.position_for(offset),
+            end_offset=end,
+            select=in_interval,
+            first_bytes=first_bytes,
+            policy=policy,
+        ):
+            if isinstance(step, Step):
+                yield opened.source, step
+                offset = int(step.rows["last_offset"][-1]) + 1
+            elif errors is not None:
+                errors.append(step.error)
+
+
+def find_lost_tail(
+    segment: LogSegment, end_offset: int, following: int, position: int
+) -> Skipped | None:
+    """Return the records below `end_offset` lost by a segment's partial batch, or None.
+
+    The batch is at `position`, and should have the offset `following`. Only the last
+    segment of a log may end in a partial batch. A gap before the next segment without
+    one is valid, as compaction leaves gaps. The directory and the file are read again,
+    as a broker may have changed them meanwhile.
+    """
+    if segment.most == MAX_OFFSET:
         return None
-    first = max(records.before + 1, segment.base_offset)
-    if first > segment.most or not _still_ends_at(directory, segment, records.end):
+    first = max(following, segment.base_offset)
+    is_lost = first <= segment.most and first < end_offset
+    if not is_lost or not _still_ends_at(segment, position):
         return None
     reason = (
         f"the segment ends in a partial batch after offset {first - 1}, and the next "
         f"begins at {segment.most + 1}, expected {first}"
     )
-    error = CorruptRecordError(reason, position=records.end, cause="size")
-    return LostTail(error.located(segment.path), first, segment.most)
+    error = CorruptRecordError(reason, position=position, cause="size")
+    return Skipped(error.located(segment.path), first, segment.most)
 
 
-def _still_ends_at(directory: Location, segment: LogSegment, end: int) -> bool:
+def _still_ends_at(segment: LogSegment, end: int) -> bool:
     """Return whether a segment is unchanged, and has no complete batch at `end`."""
+    directory = segment.path.parent
     if not directory.is_dir() or segment not in list_segments(directory):
         return False
     try:

@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.errors import LocatedError
-from kafkalog.log.log import entry_steps, producer_states_at
-from kafkalog.log.log_segments import list_segments
+from kafkalog.log.log_segments import entry_steps, list_segments
 from kafkalog.log.producers.newest_snapshot import newest_snapshot
+from kafkalog.log.producers.producer_state import producer_states_at
 from kafkalog.log.transactions import NO_DATA, TransactionReplay, replay_with
 from kafkalog.storage.location import Location
 

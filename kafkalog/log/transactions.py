@@ -13,7 +13,7 @@ Source: ``ProducerStateManager.java``, ``CompletedTxn.java``, ``UnifiedLog.java`
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final
@@ -25,12 +25,11 @@ from kafkalog.decoding.read_policy import STRICT, CrcCheck, ReadPolicy
 from kafkalog.formats.batch_headers import BatchHeaders, have_flag
 from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.formats.layout import CONTROL_FLAG, TRANSACTIONAL_FLAG
+from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.log.log_segments import from_offset, list_segments, read_on
 from kafkalog.log.markers import control_records
 from kafkalog.log.producers.newest_snapshot import snapshot_of_open
-from kafkalog.segment.entry_order import Limits
 from kafkalog.segment.file_records import FileRecords, Step
-from kafkalog.storage.byte_source import ByteSource
 from kafkalog.storage.location import Location
 
 ABORTED_FIELDS: Final = ("producer_id", "first_offset", "last_offset")
@@ -195,7 +194,7 @@ def _marker_types(step: Step, rows: BatchHeaders) -> Int64s:
 
 
 def replay(
-    sources: Iterable[tuple[ByteSource, Limits]],
+    opened: Iterable[Callable[..., FileRecords]],
     policy: ReadPolicy = STRICT,
     *,
     begun: TransactionReplay | None = None,
@@ -204,6 +203,7 @@ def replay(
 ) -> Transactions:
     """Return the transactions of a log's segments, as far as `end_offset` needs them.
 
+    Each function of `opened` reads the entries of a segment that is open meanwhile.
     `begun` has the transactions open at `from_offset`; batches below it are not read.
     The CRC of every other batch is checked first, unless `policy` checks none, so that
     no corrupt header affects a transaction.
@@ -215,14 +215,13 @@ def replay(
     def following(rows: BatchHeaders) -> tuple[npt.NDArray[np.bool_], bool]:
         return rows["last_offset"] >= from_offset, False
 
-    for source, limits in sources:
-        records = FileRecords(
-            source=source, select=following, limits=limits, policy=policy
-        )
+    for records_of in opened:
+        records = records_of(select=following, policy=policy)
         for step in records:
             if isinstance(step, Step):
                 state.feed(step)
-                if limits.ordered:  # compaction may move batches to a later file
+                if records.limits.ordered:
+                    # Compaction may move batches to a later file.
                     from_offset = int(step.rows["last_offset"][-1]) + 1
                 past = int(step.rows["base_offset"][-1]) >= end_offset
                 if past and state.settled(end_offset):
@@ -247,7 +246,7 @@ def replay_partition(
     entries, base = snapshot_of_open(directory, max(start_offset, first), first)
     with closing(read_on(directory, from_offset(segments, base))) as opened:
         return replay(
-            ((source, segment.limits) for segment, source in opened),
+            (segment.records for segment in opened),
             policy,
             begun=replay_with(entries),
             from_offset=base,
@@ -265,3 +264,36 @@ def replay_with(entries: npt.NDArray[np.void]) -> TransactionReplay:
     begun["max_timestamp"] = entries["timestamp"]
     begun["marker"] = NO_MARKER
     return TransactionReplay(begun)
+
+
+def find_stable(
+    directory: Location,
+    log_start: int,
+    end: int,
+    *,
+    start: int | None = None,
+    policy: ReadPolicy = STRICT,
+) -> int:
+    """Return the last stable offset of a log from `log_start` to `end`.
+
+    It is not below `log_start`, though a transaction may have begun there. The newest
+    producer snapshot lists the transactions open at its offset. The log is read from
+    there. With `start`, the snapshot is that of a reading from this offset:
+    where damage is skipped, another one may have other open transactions.
+    """
+    first = end if start is None else min(start, end)
+    stable = replay_partition(directory, first, end, policy).last_stable_offset
+    return min(max(stable, log_start), end)
+
+
+def aborted_between(path: Location, first: int, last: int) -> npt.NDArray[np.void]:
+    """Return the aborted transactions of records in ``[first, last)``."""
+    parts = [np.empty(0, TransactionIndex.ENTRY)]
+    for segment in from_offset(list_segments(path), first):
+        index_path = segment.path.with_suffix(".txnindex")
+        if index_path.exists():
+            index = TransactionIndex.read(index_path, segment.base_offset)
+            parts.append(index.aborted(first, last))
+            if index.covers(last):
+                break
+    return np.concatenate(parts)

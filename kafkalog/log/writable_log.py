@@ -38,14 +38,6 @@ from kafkalog.log.clock import Task
 from kafkalog.log.closing import ClosedAtEnd
 from kafkalog.log.flushing import close_in_order, flush, flush_unlocked
 from kafkalog.log.leader_epochs import EpochEnd
-from kafkalog.log.log import (
-    MAX_READ_BYTES,
-    NOT_FOUND,
-    aborted_between,
-    for_each_time,
-    producer_states_at,
-    segments_html,
-)
 from kafkalog.log.log_fetch import (
     LogFetch,
     aborted_in_indexes,
@@ -53,10 +45,13 @@ from kafkalog.log.log_fetch import (
     read_log,
 )
 from kafkalog.log.log_segments import list_segments
+from kafkalog.log.offset_lookup import NOT_FOUND, for_each_time
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.ownership import OwnedDirectory
 from kafkalog.log.producers.producer_append import TV_UNKNOWN
 from kafkalog.log.producers.producer_entry import NO_GUARD, ProducerStateEntry
+from kafkalog.log.producers.producer_state import producer_states_at
+from kafkalog.log.readable_log import MAX_READ_BYTES, segments_html
 from kafkalog.log.record_appends import AppendedRecords, batch_settings
 from kafkalog.log.recovery.recovery_report import RecoveryReport
 from kafkalog.log.remote_offsets import MissingStart
@@ -65,6 +60,7 @@ from kafkalog.log.rolling import roll
 from kafkalog.log.state import LogState
 from kafkalog.log.time_lookup import TimestampOffset, find_record, find_visible_offset
 from kafkalog.log.topic_settings import require_settings
+from kafkalog.log.transactions import aborted_between
 from kafkalog.log.watermarks import LogIsolation, read_limit_of
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.segment.log_segment import LogSegment
@@ -1115,7 +1111,7 @@ class WritableLog(ClosedAtEnd):
                 record = find_record(self._log, timestamp, start)
             return NOT_FOUND if record is None else record.offset
 
-        return for_each_time(timestamps, find)
+        return for_each_time(timestamps, lambda times: list(map(find, times)))
 
     def producer_states(self) -> npt.NDArray[np.void]:
         """Return the state of each producer at the log's end, from the files.

@@ -37,7 +37,7 @@ from kafkalog.errors import (
 )
 from kafkalog.log.appending import AppendResult
 from kafkalog.log.leader_epochs import EpochEnd, end_offset_for
-from kafkalog.log.log import LogRead, ReadableLog
+from kafkalog.log.readable_log import LogRead, ReadableLog
 from kafkalog.log.writable_log import WritableLog
 
 FETCH_BYTES: Final = 1 << 20

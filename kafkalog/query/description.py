@@ -15,9 +15,9 @@ from itertools import chain
 from typing import Any, Final
 
 from kafkalog.errors import LocatedError, NotALogDirectoryError
-from kafkalog.log.log import find_stable
 from kafkalog.log.log_segments import list_first, list_segments
 from kafkalog.log.remote_offsets import find_missing_start, log_start_in
+from kafkalog.log.transactions import find_stable
 from kafkalog.query.listing import PartitionSummary, list_path
 from kafkalog.query.log_contents import Contents, LogContents, contents_of
 from kafkalog.query.small_files import INDEXES, PARSERS, describe_small_file

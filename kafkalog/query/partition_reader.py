@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import numpy as np
@@ -26,7 +27,7 @@ from kafkalog.formats.layout import (
     RECORD_BATCH_OVERHEAD,
 )
 from kafkalog.log.log_segments import (
-    find_lost_tail,
+    OpenSegment,
     from_offset,
     list_segments,
     read_on,
@@ -158,6 +159,14 @@ class SegmentStep(NamedTuple):
         return ScanProblem.of_batch(error, self.step.rows)
 
 
+class _Opened(NamedTuple):
+    """An open segment or file, or bytes in memory; `records` reads their entries."""
+
+    segment: LogSegment | None
+    source: ByteSource
+    records: Callable[..., FileRecords]
+
+
 @dataclass(slots=True, kw_only=True)
 class PartitionReader:
     """One reading of a partition; `bytes_done` rises up to `size` meanwhile.
@@ -207,12 +216,10 @@ class PartitionReader:
         """Yield the requested batches in order of offsets, and what is skipped."""
         segments = self._segments()
         self._transactions = self._replay_transactions(segments)
-        for segment, source, limits in self._sources(self._matching(segments)):
-            if limits.least >= self.bounds.end_offset:
-                return
+        for opened in self._opened(self._matching(segments)):
             before = self.bytes_done
-            yield from self._of_segment(segment, source, limits)
-            self.bytes_done = before + source.size
+            yield from self._of_segment(opened)
+            self.bytes_done = before + opened.source.size
 
     def size(self) -> int:
         """Return the number of bytes to read."""
@@ -254,24 +261,28 @@ class PartitionReader:
         """Return the ranges of the columns with one value in the partition."""
         return partition_ranges(self.source.topic, self.source.partition)
 
-    def _sources(
-        self, segments: list[LogSegment]
-    ) -> Iterator[tuple[LogSegment | None, ByteSource, Limits]]:
-        whole = self.source
+    def _opened(self, segments: list[LogSegment]) -> Iterator[_Opened]:
+        whole, end_offset = self.source, self.bounds.end_offset
         if whole.memory is not None:
-            yield None, MemorySource(whole.memory), Limits(ordered=False)
+            memory = MemorySource(whole.memory)
+            limits = Limits(ordered=False)
+            yield _Opened(
+                None, memory, partial(FileRecords, source=memory, limits=limits)
+            )
         elif whole.byte_range is not None:
-            segment, _, end, opened = whole.byte_range
-            with segment.open() if opened is None else nullcontext(opened) as source:
+            segment, _, end, found = whole.byte_range
+            with segment.open() if found is None else nullcontext(found) as source:
                 source.size = min(source.size, end)
-                yield segment, source, segment.limits
+                yield _of_partition(OpenSegment(segment, source), end_offset)
         elif whole.directory is not None:
-            for segment, source in read_on(whole.directory, segments):
-                yield segment, source, segment.limits
+            for opened in read_on(whole.directory, segments):
+                if opened.segment.limits.least >= end_offset:
+                    return
+                yield _of_partition(opened, end_offset)
         else:
             for segment in segments:
                 with segment.open() as source:
-                    yield segment, source, Limits()
+                    yield _Opened(segment, source, partial(FileRecords, source=source))
 
     def _replay_transactions(self, segments: list[LogSegment]) -> Transactions | None:
         """Return the transactions of the log, as far as this reading needs them."""
@@ -282,12 +293,11 @@ class PartitionReader:
         start, end = self.bounds.start_offset, self.bounds.end_offset
         if self.source.directory is not None:
             return replay_partition(self.source.directory, start, end, self.policy)
-        sources = ((source, limits) for _, source, limits in self._sources(segments))
-        return replay(sources, self.policy, end_offset=end)
+        opened = (one.records for one in self._opened(segments))
+        return replay(opened, self.policy, end_offset=end)
 
-    def _of_segment(
-        self, segment: LogSegment | None, source: ByteSource, limits: Limits
-    ) -> Iterator[SegmentStep | ScanProblem]:
+    def _of_segment(self, opened: _Opened) -> Iterator[SegmentStep | ScanProblem]:
+        segment, source, _ = opened
         name = "" if segment is None else segment.name
         bytes_before, reached = self.bytes_done, self.bounds.start_offset
         point, self.resume_point = self.resume_point, None
@@ -298,13 +308,11 @@ class PartitionReader:
         policy = self.policy
         if policy.needs == "records" and not self._by_offset_alone:
             policy = policy.checking_first()
-        records = FileRecords(
-            source=source,
+        records = opened.records(
             start=start,
             before=FIRST if before is None else before,
             select=self._by_offset,
             headers_suffice=self._all_suffice,
-            limits=limits,
             policy=policy,
             take=self.take,
             step_bytes=self._step_bytes(),
@@ -319,25 +327,10 @@ class PartitionReader:
                 if selected is not step.rows:
                     step = replace(step, rows=selected)
                 yield SegmentStep(step, name, source.path, self.bounds, bytes_before)
-            if limits.ordered:
+            if records.limits.ordered:
                 reached = max(reached, int(step.rows["last_offset"][-1]) + 1)
-        yield from self._lost_tail(segment, records)
         # Compaction may replace the segment: the next one then starts from here.
         self.bounds = replace(self.bounds, start_offset=reached)
-
-    def _lost_tail(
-        self, segment: LogSegment | None, records: FileRecords
-    ) -> Iterator[ScanProblem]:
-        """Raise or yield the loss of records at the end of a segment."""
-        directory = self.source.directory
-        if directory is None or segment is None:
-            return
-        lost = find_lost_tail(directory, segment, records)
-        if lost is None or lost.first_offset >= self.bounds.end_offset:
-            return
-        if not self.policy.skips:
-            raise lost.error
-        yield ScanProblem.of(lost.error, lost.first_offset, lost.last_offset)
 
     def _step_bytes(self) -> int:
         """Return the size of a step, large where only headers in memory are read."""
@@ -419,3 +412,8 @@ class PartitionReader:
         if end is not None:
             selected &= least < end
         return selected
+
+
+def _of_partition(opened: OpenSegment, end_offset: int) -> _Opened:
+    """Return a segment of a partition, where records below an offset may be lost."""
+    return _Opened(*opened, partial(opened.records, end_offset=end_offset))

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafkalog.decoding.read_policy import FIRST, ReadPolicy
-from kafkalog.log.log import find_end, find_stable
 from kafkalog.log.log_segments import list_first
+from kafkalog.log.offset_lookup import find_end
 from kafkalog.log.remote_offsets import (
     find_missing_start,
     is_tiered,
     warn_of_missing_start,
 )
+from kafkalog.log.transactions import find_stable
 from kafkalog.query.sources import PartitionSource
 from kafkalog.storage.location import Location
 

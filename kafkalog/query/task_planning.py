@@ -360,7 +360,8 @@ def _end_position(segment: LogSegment, source: ByteSource, stop: int) -> int:
     for step in records:
         if isinstance(step, Step):
             return int(step.rows["position"][0] + step.rows["size_in_bytes"][0])
-    return records.end
+    # A partial batch in the middle of a log may be damage, which the reader reports.
+    return records.end if segment.most == MAX_OFFSET else source.size
 
 
 def _first_offset(source: ByteSource, position: int) -> int:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -99,6 +99,12 @@ class Skipped:
     last_offset: int | None
 
 
+FindLost = Callable[[int, int], Skipped | None]
+"""Function that returns the records lost at the end of a segment, or None.
+
+It is called with the offset that follows there, and the position of a partial entry."""
+
+
 def select_all(_rows: BatchHeaders) -> tuple[None, bool]:
     """Select all entries."""
     return None, False
@@ -107,6 +113,22 @@ def select_all(_rows: BatchHeaders) -> tuple[None, bool]:
 def headers_always_suffice(_rows: BatchHeaders) -> bool:
     """Return True: the headers of any rows suffice."""
     return True
+
+
+def nothing_lost(_following: int, _position: int) -> None:
+    """Return None: nothing is lost by a partial entry."""
+
+
+class ReadOptions(TypedDict, total=False):
+    """The options of `FileRecords` that do not depend on the segment."""
+
+    before: int
+    select: Select
+    headers_suffice: Callable[[BatchHeaders], bool]
+    policy: ReadPolicy
+    take: Take
+    first_bytes: int
+    step_bytes: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -124,6 +146,8 @@ class FileRecords:
     checked. With ``while_decoding`` the CRCs of uncompressed batches, none of them very
     large, are left to the decoder. If one does not match, the caller must read again
     with ``before``, to skip the damage.
+
+    At a partial last entry `find_lost` is called. What it returns is damage, too.
     """
 
     source: ByteSource
@@ -136,6 +160,7 @@ class FileRecords:
     take: Take = field(default_factory=lambda: KeptBuffer().take)
     first_bytes: int = FIRST_STEP_BYTES
     step_bytes: int = STEP_BYTES
+    find_lost: FindLost = nothing_lost
     end: int = 0
     """Position after the last complete entry, so far."""
     has_tail: bool = False
@@ -199,6 +224,11 @@ class FileRecords:
                 error = tail_error(self.source, self.end, status, offsets)
                 if error is None:
                     self.has_tail = True
+                    lost = self.find_lost(self.before + 1, self.end)
+                    if lost is not None and not self.policy.skips:
+                        raise lost.error
+                    if lost is not None:
+                        yield lost
                     return
                 if self._is_valid_when_read_again(self.end):
                     continue

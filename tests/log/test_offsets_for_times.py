@@ -1,9 +1,15 @@
 """`offsets_for_times` returns the same for a log open for reading and for writing."""
 
+import os
+import time
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import kafkalog
 from tests.log.writing import NOW, batch, load
@@ -86,3 +92,55 @@ def test_values_that_are_no_times_are_rejected(logs, time, error):
     for log in logs:
         with pytest.raises(error):
             log.offsets_for_times([time])
+
+
+moments = st.integers(0, 60)
+
+
+@given(
+    batches=st.lists(st.tuples(moments, st.integers(1, 3)), max_size=20),
+    asked=st.lists(moments, max_size=8),
+)
+def test_an_array_of_times_has_the_offsets_of_a_call_for_each_time(batches, asked):
+    records = [moment + i for moment, count in batches for i in range(count)]
+    times = [NOW + moment for moment in asked]
+    with TemporaryDirectory() as root, load(Path(root)) as writable:
+        for moment, count in batches:
+            writable.append(batch(count, timestamp=NOW + moment, size=150))
+        with kafkalog.open(f"{root}/t-0") as readable:
+            for log in (readable, writable):
+                one_by_one = [int(log.offsets_for_times(each)) for each in times]
+                assert log.offsets_for_times(times).tolist() == one_by_one
+            first = [
+                next((at for at, other in enumerate(records) if other >= moment), -1)
+                for moment in asked
+            ]
+            assert readable.offsets_for_times(times).tolist() == first
+
+
+def test_the_directory_is_listed_once_for_an_array_of_times(logs, monkeypatch):
+    writable, readable = logs
+    long_ago = time.time() - 3600
+    os.utime(readable.path, (long_ago, long_ago))
+    listed, scandir, listdir = [], os.scandir, os.listdir
+    monkeypatch.setattr(os, "scandir", lambda *at: listed.append(at) or scandir(*at))
+    monkeypatch.setattr(os, "listdir", lambda *at: listed.append(at) or listdir(*at))
+    times = np.arange(NOW, NOW + 3000, 50)
+    found = readable.offsets_for_times(times)
+    assert len(listed) == 1
+    listed.clear()
+    assert writable.offsets_for_times(times).tolist() == found.tolist()
+    assert not listed
+
+
+def test_damage_before_the_last_of_several_times_is_an_error(logs):
+    _, readable = logs
+    damaged = sorted(readable.path.glob("*.log"))[3]
+    data = bytearray(damaged.read_bytes())
+    data[-1] ^= 1
+    damaged.write_bytes(data)
+    early = NOW + 50 * int(damaged.stem)
+    assert readable.offsets_for_times([early]).tolist() == [int(damaged.stem)]
+    for times in ([2**62], [early, 2**62], [2**62, early]):
+        with pytest.raises(kafkalog.CorruptRecordError):
+            readable.offsets_for_times(times)

@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 import kafkalog
-from kafkalog.log.log import ReadableLog
+from kafkalog.log.readable_log import ReadableLog
 
 MEMBERS = [name for name in vars(ReadableLog) if name[0] != "_" and name != "path"]
 CLASSES = [kafkalog.Log, kafkalog.WritableLog]

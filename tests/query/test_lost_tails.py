@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 import kafkalog
+from kafkalog.decoding.read_policy import SKIPPING
+from kafkalog.export.file_export import write_files
 from kafkalog.log import log_segments
+from kafkalog.log.cluster_metadata import read_cluster_settings
+from kafkalog.log.transaction_history import ended_transactions
+from kafkalog.log.transactions import replay_partition
+from tests.log.clusters import TOPICS, metadata_log
 from tests.query.batches import build
 
 NEXT = 12
@@ -14,8 +20,8 @@ NEXT = 12
 @pytest.fixture
 def partition(tmp_path):
     """Return a partition of offsets 0 to 11 and 12 to 17, three in each batch."""
-    directory = tmp_path / "t-0"
-    directory.mkdir()
+    directory = tmp_path / "logs" / "t-0"
+    directory.mkdir(parents=True)
     for base, count in ((0, 4), (NEXT, 2)):
         data = b"".join(build(2, "none", base + 3 * i) for i in range(count))
         (directory / f"{base:020d}.log").write_bytes(data)
@@ -34,24 +40,69 @@ def cut(directory, size):
     return path, max(end for end in ends if end <= len(data[:size]))
 
 
+def chunks(partition, **options):
+    return list(kafkalog.scan(partition, **options).chunks())
+
+
+def spark_task(partition, stop):
+    """Read the records below an offset as a task of Spark does."""
+    pytest.importorskip("pyspark")
+    from tests.spark.planned import offsets_of, plan
+
+    return offsets_of(plan(partition, 0, stop, 1 << 20))
+
+
+READERS = {
+    "scan": chunks,
+    "scan in threads": lambda path: chunks(path, threads=2),
+    "scan of offsets": lambda path: chunks(path, columns=["offset"], check_crcs=False),
+    "scan from within the lost records": lambda path: chunks(path, start_offset=10),
+    "scan to within the lost records": lambda path: chunks(path, end_offset=11),
+    "read_committed": lambda path: chunks(path, isolation="read_committed"),
+    "count": lambda path: kafkalog.scan(path).count(),
+    "splits": lambda path: [list(s.scan().chunks()) for s in kafkalog.splits(path)],
+    "read": lambda path: kafkalog.open(path).read(10),
+    "read of the last records": lambda path: kafkalog.open(path).read(11),
+    "producer states": lambda path: kafkalog.open(path).producer_states(),
+    "lookup by time": lambda path: kafkalog.open(path).offsets_for_times([2**62]),
+    "last stable offset": lambda path: kafkalog.open(path).last_stable_offset,
+    "transactions": lambda path: replay_partition(path, 0, 18),
+    "ended transactions": lambda path: list(ended_transactions(path)),
+    "export": lambda path: write_files(
+        kafkalog.scan(path), path.parent.parent / "out", "jsonl"
+    ),
+    "reversible export": lambda path: write_files(
+        kafkalog.scan(path), path.parent.parent / "out", "parquet", reversible=True
+    ),
+    "restore": lambda path: kafkalog.restore(path.parent, path.parent.parent / "copy"),
+    "restore of some records": lambda path: kafkalog.restore(
+        path.parent, path.parent.parent / "copy", exclude_keys=["k4"]
+    ),
+    "task of Spark": lambda path: spark_task(path, 18),
+    "task of Spark to within the lost records": lambda path: spark_task(path, 11),
+}
+
+
 @pytest.mark.parametrize("by", [-1, -40, -120])
-def test_a_truncated_middle_segment_is_an_error_with_file_and_byte(partition, by):
+@pytest.mark.parametrize("reader", READERS)
+def test_each_reader_reports_records_lost_in_the_middle_with_file_and_byte(
+    partition, reader, by
+):
     path, end = cut(partition, by)
-    for read in (
-        lambda: kafkalog.scan(partition).count(),
-        lambda: list(kafkalog.scan(partition).chunks()),
-        lambda: list(kafkalog.scan(partition, threads=2).chunks()),
-        lambda: kafkalog.scan(partition, columns=["offset"], check_crcs=False).count(),
-        lambda: kafkalog.scan(partition, isolation="read_committed").to_arrow(),
-        lambda: kafkalog.open(partition).producer_states(),
-        lambda: kafkalog.open(partition).read(10),
-        lambda: kafkalog.open(partition).offsets_for_times([2**62]),
-    ):
-        with pytest.raises(kafkalog.CorruptRecordError, match="next begins at 12, exp"):
-            read()
-    with pytest.raises(kafkalog.CorruptRecordError) as caught:
-        kafkalog.scan(partition).count()
-    assert (caught.value.path, caught.value.position) == (path, end)
+    with pytest.raises(
+        kafkalog.CorruptRecordError, match="next begins at 12"
+    ) as raised:
+        READERS[reader](partition)
+    assert (raised.value.path, raised.value.position) == (path, end)
+
+
+def test_the_reader_of_a_clusters_metadata_reports_lost_records(tmp_path):
+    path = metadata_log(tmp_path, TOPICS * 2, each=2)
+    metadata_log(tmp_path, TOPICS, start=4)
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(kafkalog.CorruptRecordError, match="next begins at 4") as raised:
+        read_cluster_settings(path.parent)
+    assert raised.value.path == path
 
 
 @pytest.mark.parametrize("by", [-1, 30])
@@ -65,6 +116,64 @@ def test_lost_records_are_a_problem_if_damage_is_skipped(partition, by):
     assert problem[:4] == (path, end, first, 11)
     assert scan.count() == len(offsets)
     assert len(scan.problems) == 1
+
+
+def skipped_by_scan(path):
+    scan = kafkalog.scan(path, on_corruption="skip", isolation="read_committed")
+    list(scan.chunks())
+    return scan.problems
+
+
+def skipped_by_export(path, form, **options):
+    scan = kafkalog.scan(path, on_corruption="skip")
+    return write_files(scan, path.parent.parent / "out", form, **options).problems
+
+
+def skipped_by_restore(path, **options):
+    copy = path.parent.parent / "copy"
+    return kafkalog.restore(path.parent, copy, on_corruption="skip", **options).problems
+
+
+SKIPPING_READERS = {
+    "scan": skipped_by_scan,
+    "export": lambda path: skipped_by_export(path, "jsonl"),
+    "reversible export": lambda path: skipped_by_export(
+        path, "parquet", reversible=True
+    ),
+    "restore": skipped_by_restore,
+    "restore of some records": lambda path: skipped_by_restore(
+        path, exclude_keys=["k4"]
+    ),
+}
+
+
+@pytest.mark.parametrize("reader", SKIPPING_READERS)
+def test_each_reader_that_skips_damage_lists_the_lost_offsets_once(partition, reader):
+    path, end = cut(partition, -1)
+    [problem] = SKIPPING_READERS[reader](partition)
+    assert (problem.path, problem.position) == (path, end)
+    assert (problem.first_offset, problem.last_offset) == (9, 11)
+
+
+def test_transactions_are_read_around_lost_records_if_damage_is_skipped(partition):
+    path, end = cut(partition, -1)
+    assert not len(replay_partition(partition, 0, 18, SKIPPING).aborted)
+    errors = []
+    assert not list(ended_transactions(partition, errors=errors))
+    assert [(error.path, error.position) for error in errors] == [(path, end)]
+
+
+def test_salvage_lists_the_offsets_of_lost_records(partition):
+    cut(partition, -1)
+    report = kafkalog.salvage(partition.parent, partition.parent.parent / "copy")
+    assert [list(each.missing) for each in report.partitions] == [[(9, 11)]]
+
+
+def test_a_reversible_export_up_to_the_lost_records_succeeds(partition):
+    cut(partition, -1)
+    scan = kafkalog.scan(partition, end_offset=9)
+    out = partition.parent.parent / "out"
+    assert write_files(scan, out, "parquet", reversible=True).records == 9
 
 
 def test_zeros_in_place_of_lost_records_are_an_error(partition):

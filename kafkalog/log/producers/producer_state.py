@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.errors import LocatedError
 from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import (
     BATCH,
@@ -24,7 +25,9 @@ from kafkalog.formats.layout import (
     TRANSACTIONAL_FLAG,
 )
 from kafkalog.formats.producer_snapshot import ENTRY
+from kafkalog.log.log_segments import entry_steps, list_segments
 from kafkalog.log.markers import known_markers
+from kafkalog.log.producers.newest_snapshot import newest_snapshot
 from kafkalog.log.producers.producer_entry import (
     NONE,
     BatchMetadata,
@@ -32,6 +35,7 @@ from kafkalog.log.producers.producer_entry import (
     last_sequence_of,
 )
 from kafkalog.segment.file_records import Step
+from kafkalog.storage.location import Location
 
 Producers = dict[int, ProducerStateEntry]
 
@@ -129,3 +133,20 @@ def rows_of(entries: Iterable[ProducerStateEntry]) -> npt.NDArray[np.void]:
         for entry in entries
     ]
     return np.array(rows, ENTRY)
+
+
+def producer_states_at(
+    path: Location, end: int, errors: list[LocatedError] | None = None
+) -> npt.NDArray[np.void]:
+    """Return the state of each producer at the log's end, as `Log` does.
+
+    With a list for errors, corrupt batches are skipped as by `entry_steps`.
+    """
+    segments = list_segments(path)
+    first = segments[0].base_offset if segments else 0
+    none = np.empty(0, ENTRY), first
+    entries, offset = newest_snapshot(path, end, first) or none
+    producers = from_entries(entries)
+    for step in entry_steps(path, offset, errors=errors):
+        apply(producers, step)
+    return as_entries(producers)
