@@ -30,7 +30,6 @@ from kafkalog.log.log_segments import (
     entry_steps,
     list_first,
     list_segments,
-    open_entry_steps,
 )
 from kafkalog.log.offset_lookup import find_end, find_offsets_for_times, for_each_time
 from kafkalog.log.producers.producer_state import producer_states_at
@@ -92,6 +91,12 @@ WRITING: Final = (
 
 class Log:
     """A partition's log, opened for reading; made by ``kafkalog.open``.
+
+    Nothing is kept between calls, as a broker may be writing to the log: each property
+    and method lists the directory, and reads what it needs. Keep a result that is
+    needed several times. `log_end_offset` reads the last segment from its last index
+    entry on; `high_watermark` needs it, too. `last_stable_offset` also reads from the
+    newest producer snapshot to the end.
 
     Parameters
     ----------
@@ -177,7 +182,7 @@ class Log:
 
     @property
     def segments(self) -> tuple[LogSegment, ...]:
-        """The segments, in order of their base offsets."""
+        """The segments, in order of their base offsets, from a new listing."""
         return tuple(list_segments(self.path))
 
     @property
@@ -202,7 +207,11 @@ class Log:
 
     @property
     def log_end_offset(self) -> int:
-        """The offset after the last valid batch, which the next record will have."""
+        """The offset after the last valid batch, which the next record will have.
+
+        Each time, the last segment is read from its last index entry on: usually some
+        kilobytes, all of it without an index.
+        """
         return find_end(self.path, self._checkpointed(LOG_STARTS, 0))
 
     @property
@@ -298,8 +307,8 @@ class Log:
         offset : int
             An offset of the log, or its end.
         max_bytes : int
-            Maximum number of bytes to read. The first batch is returned in any case,
-            others while they fit and are in the same segment.
+            Maximum number of bytes to read. The first batch is returned even if it is
+            larger. No batch of the next segment is returned.
         isolation : {"log_end", "read_uncommitted", "read_committed"}
             With ``read_committed``, the log is read up to the last stable offset, and
             the aborted transactions are listed; else up to the log end offset.
@@ -329,7 +338,7 @@ class Log:
         """
         limit, transactions = self._limit_of_read(offset, isolation)
         first_bytes = max(max_bytes, FIRST_STEP_BYTES)
-        for step in entry_steps(self.path, offset, limit, first_bytes):
+        for _, step in entry_steps(self.path, offset, limit, first_bytes=first_bytes):
             rows = _within(step.rows, max_bytes)
             first = int(rows["position"][0]) - step.origin
             size = int(rows["size_in_bytes"].sum())
@@ -367,8 +376,8 @@ class Log:
         offset : int
             An offset of the log, or its end.
         max_bytes : int
-            Maximum number of bytes to send. The first batch is sent in any case, others
-            while they fit and are in the same segment.
+            Maximum number of bytes to send. The first batch is sent even if it is
+            larger. No batch of the next segment is sent.
         isolation : {"log_end", "read_uncommitted", "read_committed"}
             With ``read_committed``, batches up to the last stable offset are sent; else
             up to the log end offset.
@@ -400,10 +409,10 @@ class Log:
         (True, 70)
         """
         limit, _ = self._limit_of_read(offset, isolation)
-        steps = open_entry_steps(
-            self.path, offset, limit, max(max_bytes, FIRST_STEP_BYTES), HEADERS
-        )
-        for source, step in steps:
+        first_bytes = max(max_bytes, FIRST_STEP_BYTES)
+        for source, step in entry_steps(
+            self.path, offset, limit, first_bytes=first_bytes, policy=HEADERS
+        ):
             rows = _within(step.rows, max_bytes)
             size = int(rows["size_in_bytes"].sum())
             return source.send_to(socket, int(rows["position"][0]), size)

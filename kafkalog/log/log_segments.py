@@ -318,43 +318,31 @@ def read_on(directory: Location, segments: list[LogSegment]) -> Generator[OpenSe
 
 
 def entry_steps(
-    path: Location,
+    directory: Location,
     offset: int,
     end: int = MAX_OFFSET,
+    *,
     first_bytes: int = FIRST_STEP_BYTES,
+    policy: ReadPolicy = STRICT,
     errors: list[LocatedError] | None = None,
-) -> Iterator[Step]:
-    """Yield the batches that reach `offset` and begin before `end`.
+) -> Iterator[tuple[OpenedSource, Step]]:
+    """Yield the batches that reach `offset` and begin before `end`, with their file.
 
     With a list for errors, corrupt batches are skipped and their errors appended; else
     the first one is raised.
     """
-    policy = STRICT if errors is None else SKIPPING
-    for _, step in open_entry_steps(path, offset, end, first_bytes, policy, errors):
-        yield step
-
-
-def open_entry_steps(
-    path: Location,
-    offset: int,
-    end: int,
-    first_bytes: int,
-    policy: ReadPolicy = STRICT,
-    errors: list[LocatedError] | None = None,
-) -> Iterator[tuple[OpenedSource, Step]]:
-    """Yield the same batches, each step with the open file that it is from."""
 
     def in_interval(rows: BatchHeaders) -> tuple[npt.NDArray[np.bool_], bool]:
         following = rows["last_offset"] >= offset
         return following & (rows["base_offset"] < end), False
 
-    for opened in read_partition(path, offset):
+    for opened in read_partition(directory, offset):
         for step in opened.records(
             opened.position_for(offset),
             end_offset=end,
             select=in_interval,
             first_bytes=first_bytes,
-            policy=policy,
+            policy=policy if errors is None else SKIPPING,
         ):
             if isinstance(step, Step):
                 yield opened.source, step

@@ -47,7 +47,7 @@ def ended_transactions(
     replay = TransactionReplay() if snapshot is None else replay_with(snapshot[0])
     is_known = snapshot is not None or not base
     seen, skipped = np.empty(0, np.int64), 0
-    for step in entry_steps(directory, base, errors=errors):
+    for _, step in entry_steps(directory, base, errors=errors):
         if errors is not None and len(errors) > skipped:
             # What was skipped may have been the beginning of any transaction.
             is_known, seen, skipped = False, seen[:0], len(errors)

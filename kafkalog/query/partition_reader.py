@@ -159,12 +159,8 @@ class SegmentStep(NamedTuple):
         return ScanProblem.of_batch(error, self.step.rows)
 
 
-class _Opened(NamedTuple):
-    """An open segment or file, or bytes in memory; `records` reads their entries."""
-
-    segment: LogSegment | None
-    source: ByteSource
-    records: Callable[..., FileRecords]
+_Opened = tuple[LogSegment | None, ByteSource, Callable[..., FileRecords]]
+"""An open segment or file, or bytes in memory, and what reads their entries."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -173,7 +169,8 @@ class PartitionReader:
 
     Segments and batches without a record that may satisfy the `condition` are skipped.
     Parts of it that hold for the whole partition, or within the bounds, are dropped.
-    If the policy needs headers, `headers_suffice` returns which rows need only these.
+    If the policy needs headers, `headers_suffice` states of which batches within bounds
+    the headers are all that is used, so that their records are not read.
     With a `resume_point`, the reading begins there.
     """
 
@@ -216,10 +213,10 @@ class PartitionReader:
         """Yield the requested batches in order of offsets, and what is skipped."""
         segments = self._segments()
         self._transactions = self._replay_transactions(segments)
-        for opened in self._opened(self._matching(segments)):
+        for segment, source, records_of in self._opened(self._matching(segments)):
             before = self.bytes_done
-            yield from self._of_segment(opened)
-            self.bytes_done = before + opened.source.size
+            yield from self._of_segment(segment, source, records_of)
+            self.bytes_done = before + source.size
 
     def size(self) -> int:
         """Return the number of bytes to read."""
@@ -264,25 +261,23 @@ class PartitionReader:
     def _opened(self, segments: list[LogSegment]) -> Iterator[_Opened]:
         whole, end_offset = self.source, self.bounds.end_offset
         if whole.memory is not None:
-            memory = MemorySource(whole.memory)
-            limits = Limits(ordered=False)
-            yield _Opened(
-                None, memory, partial(FileRecords, source=memory, limits=limits)
-            )
+            memory, limits = MemorySource(whole.memory), Limits(ordered=False)
+            yield None, memory, partial(FileRecords, source=memory, limits=limits)
         elif whole.byte_range is not None:
             segment, _, end, found = whole.byte_range
             with segment.open() if found is None else nullcontext(found) as source:
                 source.size = min(source.size, end)
-                yield _of_partition(OpenSegment(segment, source), end_offset)
+                records_of = OpenSegment(segment, source).records
+                yield segment, source, partial(records_of, end_offset=end_offset)
         elif whole.directory is not None:
             for opened in read_on(whole.directory, segments):
                 if opened.segment.limits.least >= end_offset:
                     return
-                yield _of_partition(opened, end_offset)
+                yield *opened, partial(opened.records, end_offset=end_offset)
         else:
             for segment in segments:
                 with segment.open() as source:
-                    yield _Opened(segment, source, partial(FileRecords, source=source))
+                    yield segment, source, partial(FileRecords, source=source)
 
     def _replay_transactions(self, segments: list[LogSegment]) -> Transactions | None:
         """Return the transactions of the log, as far as this reading needs them."""
@@ -293,11 +288,15 @@ class PartitionReader:
         start, end = self.bounds.start_offset, self.bounds.end_offset
         if self.source.directory is not None:
             return replay_partition(self.source.directory, start, end, self.policy)
-        opened = (one.records for one in self._opened(segments))
+        opened = (records_of for _, _, records_of in self._opened(segments))
         return replay(opened, self.policy, end_offset=end)
 
-    def _of_segment(self, opened: _Opened) -> Iterator[SegmentStep | ScanProblem]:
-        segment, source, _ = opened
+    def _of_segment(
+        self,
+        segment: LogSegment | None,
+        source: ByteSource,
+        records_of: Callable[..., FileRecords],
+    ) -> Iterator[SegmentStep | ScanProblem]:
         name = "" if segment is None else segment.name
         bytes_before, reached = self.bytes_done, self.bounds.start_offset
         point, self.resume_point = self.resume_point, None
@@ -308,7 +307,7 @@ class PartitionReader:
         policy = self.policy
         if policy.needs == "records" and not self._by_offset_alone:
             policy = policy.checking_first()
-        records = opened.records(
+        records = records_of(
             start=start,
             before=FIRST if before is None else before,
             select=self._by_offset,
@@ -412,8 +411,3 @@ class PartitionReader:
         if end is not None:
             selected &= least < end
         return selected
-
-
-def _of_partition(opened: OpenSegment, end_offset: int) -> _Opened:
-    """Return a segment of a partition, where records below an offset may be lost."""
-    return _Opened(*opened, partial(opened.records, end_offset=end_offset))

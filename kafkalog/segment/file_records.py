@@ -67,7 +67,7 @@ Select = Callable[[BatchHeaders], tuple[Bools | None, bool]]
 class Selection(NamedTuple):
     """Rows that are selected, rows out of order, and whether the rest is not selected.
 
-    None stands for all selected, and for none out of order.
+    `selected` is None if all rows are selected, `out_of_order` None if no row is.
     """
 
     selected: Bools | None

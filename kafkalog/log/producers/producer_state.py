@@ -147,6 +147,6 @@ def producer_states_at(
     none = np.empty(0, ENTRY), first
     entries, offset = newest_snapshot(path, end, first) or none
     producers = from_entries(entries)
-    for step in entry_steps(path, offset, errors=errors):
+    for _, step in entry_steps(path, offset, errors=errors):
         apply(producers, step)
     return as_entries(producers)
