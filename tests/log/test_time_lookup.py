@@ -173,7 +173,7 @@ def found_record_by_record(data, timestamp):
     entry["count"] = int.from_bytes(data[57:61], "big", signed=True)
     try:
         for record in reference.batch_records(entry, data[61:]):
-            if record["timestamp"] >= timestamp:
+            if record["timestamp"] >= timestamp and record["offset"] >= 0:
                 return record["timestamp"], record["offset"], 0
     except ValueError:
         return "corrupt"
