@@ -31,11 +31,8 @@ KERNELS = [
 # A scan, its records and a report convert themselves to other libraries' tables on
 # request, and import the surface that does it then.
 UPWARD = {
-    ("cleaner/removal_report.py", "export"),
     ("query/records.py", "export"),
     ("query/scan.py", "export"),
-    ("repairs/repair_report.py", "export"),
-    ("startup/start_report.py", "export"),
 }
 WRITERS = {"config", "validation", "encoding", "manager", "cleaner", "verification"}
 READERS_OF_LOGS = {

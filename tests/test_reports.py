@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import kafkalog
+from kafkalog.cleaner.corrupt_batches import CorruptBatch
+from kafkalog.cleaner.offline_compaction import CompactionReport
 from kafkalog.cleaner.removal_report import (
     KeepReport,
     KeepRule,
@@ -16,11 +18,21 @@ from kafkalog.cleaner.removal_report import (
     RemovalCause,
     RemovalReport,
     SettingsUsed,
+    UnchangedLog,
 )
+from kafkalog.copies.erasure_proof import Finding, ProofReport
 from kafkalog.copies.heal_report import HealedPartition, HealReport
 from kafkalog.copies.offset_coverage import OffsetRange
+from kafkalog.copies.restore_report import (
+    RestoredFile,
+    RestoredOffset,
+    RestoredPartition,
+    RestoreReport,
+)
 from kafkalog.copies.salvage_report import SalvagedPartition, SalvageReport
 from kafkalog.query.diff_report import DiffReport, PartitionDiff
+from kafkalog.query.partition_reader import ScanProblem
+from kafkalog.repairs.repair_report import RepairAction, RepairKind, RepairReport
 from kafkalog.reports import ReportBase, arrow_type, as_cell, as_json, html_table
 from kafkalog.startup.start_report import PartitionStart, StartReport, StartState
 from kafkalog.verification import Report
@@ -100,12 +112,85 @@ def test_a_report_is_a_table_of_numbers_and_of_the_types_stated(report, types, v
     assert {name: row[name] for name in values} == values
 
 
+REBUILD = RepairAction(
+    path="t-0/0.index", action=RepairKind.REBUILD, position=3, reason="entry 3"
+)
+USED = SettingsUsed("t", "defaults")
+REMOVAL = Removal("t", 0, FILE, 1, 1, RemovalCause.COMPACT, 17)
+UNCHANGED = UnchangedLog("t", 1, ("retention.ms -1",))
+CORRUPT = CorruptBatch(FILE, 17, 4, 6, "CRC mismatch", kept=False)
+COPIED = RestoredPartition(
+    topic="t",
+    partition=0,
+    topic_id=None,
+    log_start_offset=0,
+    log_end_offset=1,
+    records=1,
+    excluded_records=0,
+)
+MOVED = {"committed": 9, "offset": 1}
+FINDING = Finding(path="a", records=1, first_offset=0, occurrences=0, position=0)
 DIFFERENT = PartitionDiff("t", 0, False, 9, 1, 1, 0, "b is behind", ((0, 3),))
 EXAMPLES = [
     (
         Report(files=0, bytes=0, batches=0, records=0, problems=()),
         Report(files=1, bytes=1, batches=1, records=1, problems=(PROBLEM,)),
         "1 file, 1 byte, 1 batch, 1 record: 1 error, 0 warnings",
+    ),
+    (
+        RepairReport(),
+        RepairReport(actions=(REBUILD,), skipped=(REBUILD,), failures=("no space",)),
+        "1 change planned: 1 rebuild; 1 change not made, as data would be lost",
+    ),
+    (
+        StartReport(),
+        StartReport(partitions=(START,), stops=("two directories have one id",)),
+        "1 partition: 1 clean; 0 bytes to read, 0 records lost; "
+        "the broker does not start",
+    ),
+    (
+        RemovalReport((), (), 17),
+        RemovalReport((REMOVAL,), (USED,), 17, (UNCHANGED,)),
+        "1 record, 1 byte; 0 records, 0 bytes later\nt-1 unchanged: retention.ms -1",
+    ),
+    (
+        KeepReport(FILE, False, (), USED),
+        KeepReport(FILE, True, (REASON,), USED),
+        f"{FILE} is kept: retention.bytes -1",
+    ),
+    (
+        CompactionReport("t", 0, None, None, 0, 0, None, 0, 0),
+        CompactionReport("t", 0, 2, 1, 80, 1, 0, 1, 2, (CORRUPT,)),
+        "t-0: 2 records, 80 bytes before; 1 record, 1 byte after",
+    ),
+    (
+        RestoreReport(destination="d"),
+        RestoreReport(
+            destination="d",
+            files=(RestoredFile(path="a"),),
+            partitions=(COPIED,),
+            groups=(RestoredOffset(group="g", topic="t", partition=0, **MOVED),),
+            problems=(ScanProblem(Path("a.log"), 17, 4, 6, "CRC mismatch"),),
+            proof=ProofReport(findings=(FINDING,)),
+        ),
+        "1 record copied, 0 excluded, 1 partition, 1 committed offset",
+    ),
+    (
+        ProofReport(),
+        ProofReport(findings=(FINDING,), files=1, records=1, mentions=1),
+        "1 found in 1 record of 1 file; 1 mention in other records",
+    ),
+    (
+        SalvageReport(()),
+        SalvageReport(
+            (SalvagedPartition("t", 0, 1, 3, LOST[1:], 2, "s", ((0, 70),), ("one",)),)
+        ),
+        "1 partition, 1 record, 1 offset missing",
+    ),
+    (
+        HealReport(()),
+        HealReport((HealedPartition("t", 0, 9, 3, LOST, 2, {0: "a", 4: "b"}),)),
+        "1 partition healed",
     ),
     (
         DiffReport(()),
@@ -165,6 +250,7 @@ class TestEachReport:
             assert is_json(found)
             assert json.loads(json.dumps(found))["schema"] == 1
         assert report.as_dict().keys() == empty.as_dict().keys()
+        json.dumps(found, allow_nan=False)
 
     def test_its_rows_are_json(self, empty, report, text):
         rows = list(report.rows())
@@ -179,6 +265,8 @@ class TestEachReport:
         for name, kind in columns.items():
             assert table.schema.field(name).type == arrow_type(kind)
         assert empty.to_arrow().schema == table.schema
+        rows = list(report.rows())
+        assert [row.keys() for row in rows] == [columns.keys()] * len(rows)
 
     def test_its_html_has_a_row_and_the_text(self, empty, report, text):
         html = report._repr_html_()
@@ -199,6 +287,8 @@ def test_a_former_name_is_an_error_with_the_name_of_today():
     with pytest.raises(AttributeError, match=r"DiffReport.equal .* renamed to ok"):
         DiffReport(()).equal  # noqa: B018
     assert not hasattr(DiffReport(()), "equal")
+    with pytest.raises(AttributeError, match="as_rows has been renamed to rows"):
+        RemovalReport((), (), 17).as_rows  # noqa: B018
 
 
 def test_html_has_the_first_rows_and_the_number_of_the_others():

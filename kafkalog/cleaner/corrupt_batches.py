@@ -19,12 +19,13 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from kafkalog.errors import CorruptRecordError, KafkaLogError, LocatedError
+from kafkalog.reports import ReportRow
 
 OnCorruptBatch: TypeAlias = Literal["raise", "skip", "keep"]
 
 
 @dataclass(frozen=True, slots=True)
-class CorruptBatch:
+class CorruptBatch(ReportRow):
     """A corrupt batch of a log, or bytes that are no batch.
 
     Attributes

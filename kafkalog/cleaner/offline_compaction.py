@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -52,6 +52,7 @@ from kafkalog.log.opening import open_to_append
 from kafkalog.log.ownership import Name
 from kafkalog.log.topic_settings import TopicSettings
 from kafkalog.log.writable_log import WritableLog
+from kafkalog.reports import Int32, ReportBase, counted
 from kafkalog.storage.checkpoint_file import HIGH_WATERMARKS, read_offsets_or_none
 from kafkalog.storage.durable_file import DISK
 from kafkalog.storage.file_names import parse_file_name
@@ -59,12 +60,11 @@ from kafkalog.storage.location import local_path
 from kafkalog.storage.log_directory import is_partition
 from kafkalog.storage.pending_directory import PendingDirectory
 
-SCHEMA: Final = 1
 CHUNK_BYTES: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class CompactionReport(ReportBase):
     """One partition before and after compaction.
 
     Attributes
@@ -84,10 +84,15 @@ class CompactionReport:
         The corrupt batches that were dropped or kept.
     unchanged_because : tuple of str
         The reasons for which no record was removed, by setting; empty if any was.
+
+    Examples
+    --------
+    >>> CompactionReport("state", 0, 2, 1, 80, 71, 0, 1, 2)
+    <CompactionReport: state-0: 2 records, 80 bytes before; 1 record, 71 bytes after>
     """
 
     topic: str
-    partition: int
+    partition: Int32
     records_before: int | None
     records_after: int | None
     bytes_before: int
@@ -98,20 +103,32 @@ class CompactionReport:
     corrupt: tuple[CorruptBatch, ...] = ()
     unchanged_because: tuple[str, ...] = ()
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the report as it is printed in JSON.
+    @property
+    def ok(self) -> bool:
+        """Whether no batch was corrupt."""
+        return not self.corrupt
+
+    def notes(self) -> Iterator[str]:
+        """Yield the corrupt batches, a line each.
 
         Examples
         --------
-        >>> list(CompactionReport("state", 0, 2, 1, 80, 71, 0, 1, 2).as_dict())[:3]
-        ['schema', 'topic', 'partition']
+        >>> list(CompactionReport("state", 0, 2, 1, 80, 71, 0, 1, 2).notes())
+        []
         """
-        return {
-            "schema": SCHEMA,
-            **asdict(self),
-            "corrupt": [asdict(batch) for batch in self.corrupt],
-            "unchanged_because": list(self.unchanged_because),
-        }
+        for batch in self.corrupt:
+            yield f"{self.topic}-{self.partition}: {batch}"
+
+    def __str__(self) -> str:
+        before, after = (
+            f"{'' if records is None else counted(records, 'record') + ', '}"
+            f"{counted(size, 'byte')}"
+            for records, size in (
+                (self.records_before, self.bytes_before),
+                (self.records_after, self.bytes_after),
+            )
+        )
+        return f"{self.topic}-{self.partition}: {before} before; {after} after"
 
 
 def compact(

@@ -5,18 +5,15 @@ The rules are closed lists, described in ``docs/howto/shrink-a-topic.md``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kafkalog.formats.timestamps import as_text
-from kafkalog.reports import counted
-from kafkalog.text.html_text import html_rows
+from kafkalog.reports import Int32, ReportBase, ReportRow, columns_of, counted
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from kafkalog.log.topic_settings import SettingsSource
 
 
@@ -50,7 +47,7 @@ class KeepRule(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Removal:
+class Removal(ReportRow):
     """Records of one segment that one rule removes.
 
     Attributes
@@ -71,28 +68,16 @@ class Removal:
     """
 
     topic: str
-    partition: int
+    partition: Int32
     segment: str
     records: int
     bytes: int
     removed_by: RemovalCause
     at: int
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the removal as it is printed in JSON.
-
-        Examples
-        --------
-        >>> file = "00000000000000000000.log"
-        >>> removal = Removal("state", 0, file, 1, 9, RemovalCause.COMPACT, 17)
-        >>> removal.as_dict()["removed_by"] == "compact"
-        True
-        """
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
-class UnchangedLog:
+class UnchangedLog(ReportRow):
     """A partition from which nothing is removed, and the reasons.
 
     Attributes
@@ -109,7 +94,7 @@ class UnchangedLog:
 
 
 @dataclass(frozen=True, slots=True)
-class SettingsUsed:
+class SettingsUsed(ReportRow):
     """The origin of a topic's settings.
 
     `source` is ``cluster``, ``broker``, ``defaults`` or ``unknown``. `unknown` is the
@@ -124,7 +109,7 @@ class SettingsUsed:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RemovalReport:
+class RemovalReport(ReportBase):
     """The result of `whatif`.
 
     Attributes
@@ -147,6 +132,10 @@ class RemovalReport:
     <RemovalReport: 1 record, 9 bytes; 0 records, 0 bytes later>
     """
 
+    ROWS: ClassVar = "removals"
+    NOUN: ClassVar = "removal"
+    RENAMED: ClassVar = {"as_rows": "rows"}
+
     removals: tuple[Removal, ...]
     settings: tuple[SettingsUsed, ...]
     at: int
@@ -157,64 +146,32 @@ class RemovalReport:
         """The removals that are due at the time of the report."""
         return tuple(removal for removal in self.removals if removal.at <= self.at)
 
-    def as_rows(self) -> list[dict[str, Any]]:
-        """Return the report as it is printed in JSON: a row for each removal.
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows as they are printed in JSON Lines and CSV.
 
-        A partition without a removal has a row with `unchanged_because`, the reasons,
-        without a segment.
+        Yields
+        ------
+        dict
+            The attributes of a removal. A partition without a removal has a row with
+            `unchanged_because`, the reasons, without a segment.
 
         Examples
         --------
         >>> log = UnchangedLog("state", 0, ("retention.ms -1",))
-        >>> [row] = RemovalReport((), (), 17, (log,)).as_rows()
+        >>> [row] = RemovalReport((), (), 17, (log,)).rows()
         >>> row["segment"], row["records"], row["unchanged_because"]
         (None, 0, ['retention.ms -1'])
         """
-        removed = [
-            {**removal.as_dict(), "unchanged_because": []} for removal in self.removals
-        ]
-        names = Removal.__dataclass_fields__
-        unchanged = [
-            {
-                **dict.fromkeys(names),
-                "topic": log.topic,
-                "partition": log.partition,
-                "records": 0,
-                "bytes": 0,
-                "unchanged_because": list(log.unchanged_because),
-            }
-            for log in self.unchanged
-        ]
-        return [*removed, *unchanged]
+        for removal in self.removals:
+            yield {**removal.as_dict(), "unchanged_because": []}
+        nothing = {**dict.fromkeys(self.columns()), "records": 0, "bytes": 0}
+        for log in self.unchanged:
+            yield nothing | log.as_dict()
 
-    def to_arrow(self) -> pa.Table:
-        """Return the report as a table with the rows of `as_rows`.
-
-        Returns
-        -------
-        pyarrow.Table
-            A column for each attribute of `Removal`, in their order, and
-            unchanged_because.
-
-        Raises
-        ------
-        MissingDependencyError
-            If pyarrow is not installed.
-
-        Examples
-        --------
-        >>> RemovalReport((), (), 17).to_arrow().column_names[:3]
-        ['topic', 'partition', 'segment']
-        """
-        from kafkalog.export.report_table import report_table
-
-        types = {
-            **dict.fromkeys(("topic", "segment", "removed_by"), "string"),
-            "partition": "int32",
-            "unchanged_because": "texts",
-        }
-        names = [*Removal.__dataclass_fields__, "unchanged_because"]
-        return report_table(self.as_rows(), names, types)
+    @classmethod
+    def columns(cls) -> dict[str, Any]:
+        """Return the columns: those of a removal, and `unchanged_because`."""
+        return columns_of(Removal) | {"unchanged_because": tuple[str, ...]}
 
     def __str__(self) -> str:
         due = self.due
@@ -225,14 +182,6 @@ class RemovalReport:
             lines.append(f"{log.topic}-{log.partition} unchanged: {reasons}")
         return "\n".join(lines)
 
-    def __repr__(self) -> str:
-        return f"<RemovalReport: {self}>"
-
-    def _repr_html_(self) -> str:
-        """Return the first removals as HTML, for notebooks."""
-        names = [member.name for member in fields(Removal)]
-        return html_rows(f"RemovalReport: {self}", names, self.removals, "removal")
-
 
 def _sum_of(removals: Sequence[Removal]) -> str:
     records = sum(removal.records for removal in removals)
@@ -241,7 +190,7 @@ def _sum_of(removals: Sequence[Removal]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(ReportRow):
     """A rule that keeps, or removes, a segment.
 
     Attributes
@@ -277,8 +226,8 @@ class Reason:
         return text
 
 
-@dataclass(frozen=True, slots=True)
-class KeepReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class KeepReport(ReportBase):
     """The result of `why`.
 
     Attributes
@@ -291,62 +240,48 @@ class KeepReport:
         The rules that keep the segment, or those that remove it.
     settings : SettingsUsed
         The origin of the topic's settings.
+
+    Examples
+    --------
+    >>> reason = Reason(KeepRule.SIZE, "retention.bytes", -1)
+    >>> KeepReport("0.log", True, (reason,), SettingsUsed("state", "defaults"))
+    <KeepReport: 0.log is kept: retention.bytes -1>
     """
+
+    ROWS: ClassVar = "because"
+    NOUN: ClassVar = "rule"
 
     segment: str
     kept: bool
     because: tuple[Reason, ...]
-    settings: SettingsUsed
+    settings: SettingsUsed = field(repr=False)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the report as it is printed in JSON.
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield the rules as they are printed in CSV; values are text.
 
-        Examples
-        --------
-        >>> used = SettingsUsed("state", "defaults")
-        >>> reason = Reason(KeepRule.SIZE, "retention.bytes", -1)
-        >>> list(KeepReport("0.log", True, (reason,), used).as_dict())
-        ['segment', 'kept', 'because']
-        """
-        return {
-            "segment": self.segment,
-            "kept": self.kept,
-            "because": [asdict(reason) for reason in self.because],
-        }
-
-    def to_arrow(self) -> pa.Table:
-        """Return the rules as a table, one row each; values are text.
-
-        Returns
-        -------
-        pyarrow.Table
-            The columns segment, kept, rule, setting, value and until.
-
-        Raises
+        Yields
         ------
-        MissingDependencyError
-            If pyarrow is not installed.
+        dict
+            The segment, and whether it is kept, then the attributes of a rule.
 
         Examples
         --------
-        >>> used = SettingsUsed("state", "defaults")
-        >>> KeepReport("0.log", True, (), used).to_arrow().column_names[:3]
-        ['segment', 'kept', 'rule']
+        >>> reason = Reason(KeepRule.SIZE, "retention.bytes", -1)
+        >>> settings = SettingsUsed("state", "defaults")
+        >>> [row] = KeepReport("0.log", True, (reason,), settings).rows()
+        >>> row["segment"], row["rule"], row["value"]
+        ('0.log', 'retention.bytes', '-1')
         """
-        from kafkalog.export.report_table import report_table
+        for reason in self.because:
+            value = None if reason.value is None else str(reason.value)
+            of_segment = {"segment": self.segment, "kept": self.kept}
+            yield of_segment | reason.as_dict() | {"value": value}
 
-        names = ("segment", "kept", "rule", "setting", "value", "until")
-        types = {
-            **dict.fromkeys(("segment", "rule", "setting", "value"), "string"),
-            "kept": "bool",
-        }
-        rows = [
-            {
-                **asdict(reason),
-                "segment": self.segment,
-                "kept": self.kept,
-                "value": None if reason.value is None else str(reason.value),
-            }
-            for reason in self.because
-        ]
-        return report_table(rows, names, types)
+    @classmethod
+    def columns(cls) -> dict[str, Any]:
+        """Return the columns: segment, kept, and those of a rule."""
+        return {"segment": str, "kept": bool, **columns_of(Reason), "value": str}
+
+    def __str__(self) -> str:
+        outcome = "kept" if self.kept else "removed"
+        return f"{self.segment} is {outcome}: {'; '.join(map(str, self.because))}"

@@ -70,13 +70,14 @@ def print_report(
     *,
     no_color: bool = False,
     rows: Iterable[Row] | None = None,
+    details: Iterable[str] = (),
     as_list: bool = False,
     summary: bool = True,
 ) -> None:
     """Print a report: as one JSON object, or as a list of its rows; else as rows.
 
-    After a table come the notes of the report and its text, if `summary` is true. With
-    JSON Lines and CSV the notes are printed on standard error.
+    After a table come `details`, the notes of the report and, if `summary` is true, its
+    text. With JSON Lines and CSV the notes are printed on standard error.
 
     `rows` are printed in place of those of the report.
     """
@@ -90,7 +91,7 @@ def print_report(
     if rows or form != "table":
         print_rows(rows, fields, form, no_color=no_color)
     if form == "table":
-        for line in (*report.notes(), *[str(report)] * summary):
+        for line in (*details, *report.notes(), *[str(report)] * summary):
             emit(f"{terminal.escape(line)}\n")
     elif form != "json":
         for line in report.notes():

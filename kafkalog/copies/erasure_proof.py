@@ -13,9 +13,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -32,16 +32,12 @@ from kafkalog.formats.layout import CONTROL_FLAG, MAX_BATCH_BYTES
 from kafkalog.log.ownership import Name
 from kafkalog.messages.internal_records import INTERNAL_TOPICS
 from kafkalog.query.sources import FILE_ENDINGS
-from kafkalog.reports import counted
+from kafkalog.reports import ReportBase, ReportRow, counted
 from kafkalog.segment.file_records import FileRecords, Step
 from kafkalog.storage.file_names import MAX_OFFSET, parse_partition_dir
 from kafkalog.storage.location import OpenedSource, is_directory, is_file, open_source
 from kafkalog.storage.log_directory import is_partition, list_partitions
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-SCHEMA: Final = 1
 SEARCH_BYTES: Final = 4 << 20
 MENTIONED_KEYS: Final = 100
 """Maximum number of keys whose mentions are counted, as each takes a search."""
@@ -50,7 +46,7 @@ Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(ReportRow):
     """A file with records that should not be in it.
 
     Attributes
@@ -75,7 +71,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class ProofReport:
+class ProofReport(ReportBase):
     """The result of a search for what should be gone.
 
     Attributes
@@ -91,7 +87,15 @@ class ProofReport:
         Occurrences of excluded keys in the values and headers of other records; None if
         there are more than 100 keys, for which they are not counted. They are no
         findings, as a short key may occur anywhere, but nothing is proved with them.
+
+    Examples
+    --------
+    >>> ProofReport(files=1, records=7)
+    <ProofReport: 0 found in 7 records of 1 file>
     """
+
+    ROWS: ClassVar = "findings"
+    NOUN: ClassVar = "finding"
 
     findings: tuple[Finding, ...] = ()
     files: int = 0
@@ -105,65 +109,17 @@ class ProofReport:
         """Whether nothing was found, and no excluded key is mentioned."""
         return not self.findings and not self.mentions
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the report as it is printed in JSON.
-
-        Returns
-        -------
-        dict
-            Names and values; findings as dictionaries.
-
-        Examples
-        --------
-        >>> list(ProofReport().as_dict())[:3]
-        ['schema', 'findings', 'files']
-        """
-        return {
-            "schema": SCHEMA,
-            "findings": [asdict(finding) for finding in self.findings],
-            "files": self.files,
-            "records": self.records,
-            "bytes": self.bytes,
-            "unreadable_bytes": self.unreadable_bytes,
-            "mentions": self.mentions,
-        }
-
-    def to_arrow(self) -> pa.Table:
-        """Return the findings as a table, one row each.
-
-        Returns
-        -------
-        pyarrow.Table
-            A column for each attribute of `Finding`, in their order.
-
-        Raises
-        ------
-        MissingDependencyError
-            If pyarrow is not installed.
-
-        Examples
-        --------
-        >>> ProofReport().to_arrow().column_names[:2]
-        ['path', 'records']
-        """
-        from kafkalog.export.report_table import report_table
-
-        rows = [asdict(row) for row in self.findings]
-        return report_table(rows, Finding.__dataclass_fields__, {"path": "string"})
-
     def __str__(self) -> str:
         found = sum(finding.records for finding in self.findings)
         found += sum(finding.occurrences for finding in self.findings)
-        text = f"{found} found in {self.records} records of {self.files} files"
+        searched = f"{counted(self.records, 'record')} of {counted(self.files, 'file')}"
+        text = f"{found:,} found in {searched}"
         if self.mentions is None:
             more = f"mentions of more than {MENTIONED_KEYS} keys are not counted"
             return f"{text}; {more}"
         if self.mentions:
             text += f"; {counted(self.mentions, 'mention')} in other records"
         return text
-
-    def __repr__(self) -> str:
-        return f"<ProofReport: {self}>"
 
 
 SelectionOf = Callable[[Name], tuple[RecordSelection, Bounds]]

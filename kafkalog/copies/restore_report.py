@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
 
 from kafkalog.copies.erasure_proof import ProofReport
 from kafkalog.query.partition_reader import ScanProblem
-from kafkalog.text.html_text import html_rows
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-SCHEMA: Final = 1
-"""Version of the JSON form."""
-
-_TYPES: Final = {"topic": "string", "topic_id": "string", "partition": "int32"}
+from kafkalog.reports import Int32, ReportBase, ReportRow, counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestoredFile:
+class RestoredFile(ReportRow):
     """A file of the copy.
 
     Attributes
@@ -41,7 +34,7 @@ class RestoredFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestoredPartition:
+class RestoredPartition(ReportRow):
     """A partition of the copy.
 
     Attributes
@@ -67,7 +60,7 @@ class RestoredPartition:
     """
 
     topic: str
-    partition: int
+    partition: Int32
     topic_id: str | None
     log_start_offset: int
     log_end_offset: int
@@ -79,7 +72,7 @@ class RestoredPartition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestoredOffset:
+class RestoredOffset(ReportRow):
     """A committed offset of a consumer group, as it is carried over.
 
     Attributes
@@ -95,13 +88,13 @@ class RestoredOffset:
 
     group: str
     topic: str
-    partition: int
+    partition: Int32
     committed: int
     offset: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class RestoreReport:
+class RestoreReport(ReportBase):
     """The result of `restore`.
 
     Attributes
@@ -130,7 +123,15 @@ class RestoreReport:
     backups : tuple of str
         The originals of repairs, in or next to the log directories of the source, that
         hold records which the copy leaves out.
+
+    Examples
+    --------
+    >>> RestoreReport(destination="copy", excluded_records=1)
+    <RestoreReport: 0 records copied, 1 excluded, 0 partitions, 0 committed offsets>
     """
+
+    ROWS: ClassVar = "partitions"
+    NOUN: ClassVar = "partition"
 
     destination: str
     dry_run: bool = False
@@ -151,82 +152,42 @@ class RestoreReport:
         """Whether no damage was skipped, and nothing was found that should be gone."""
         return not self.problems and (self.proof is None or self.proof.ok)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the report as it is printed in JSON.
-
-        Returns
-        -------
-        dict
-            Names and values; files and partitions as dictionaries.
+    def notes(self) -> Iterator[str]:
+        """Yield what else is known of the copy, and the result of the proof.
 
         Examples
         --------
-        >>> list(RestoreReport(destination="copy").as_dict())[:3]
-        ['schema', 'destination', 'dry_run']
+        >>> report = RestoreReport(
+        ...     destination="copy", proof=ProofReport(), cluster_id="c"
+        ... )
+        >>> list(report.notes())
+        ['proof: 0 found in 0 records of 0 files']
         """
-        return {
-            "schema": SCHEMA,
-            "destination": self.destination,
-            "dry_run": self.dry_run,
-            "cluster_id": self.cluster_id,
-            "node_id": self.node_id,
-            "directory_id": self.directory_id,
-            "files": [asdict(file) for file in self.files],
-            "partitions": [asdict(partition) for partition in self.partitions],
-            "excluded_records": self.excluded_records,
-            "groups": [asdict(offset) for offset in self.groups],
-            "problems": [
-                {
-                    "path": None if problem.path is None else str(problem.path),
-                    "position": problem.position,
-                    "first_offset": problem.first_offset,
-                    "last_offset": problem.last_offset,
-                    "reason": problem.reason,
-                }
-                for problem in self.problems
-            ],
-            "proof": None if self.proof is None else self.proof.as_dict(),
-            "unchanged_because": list(self.unchanged_because),
-            "backups": list(self.backups),
-        }
-
-    def to_arrow(self) -> pa.Table:
-        """Return the partitions as a table, one row each.
-
-        Returns
-        -------
-        pyarrow.Table
-            A column for each attribute of `RestoredPartition`, in their order.
-
-        Raises
-        ------
-        MissingDependencyError
-            If pyarrow is not installed.
-
-        Examples
-        --------
-        >>> RestoreReport(destination="copy").to_arrow().column_names[:2]
-        ['topic', 'partition']
-        """
-        from kafkalog.export.report_table import report_table
-
-        rows = [asdict(row) for row in self.partitions]
-        return report_table(rows, RestoredPartition.__dataclass_fields__, _TYPES)
+        if self.dry_run:
+            files = counted(len(self.files), "file")
+            yield f"{files} to write, and producer snapshots and transaction indexes"
+        for reason in self.unchanged_because:
+            yield f"nothing is left out: {reason}"
+        lost = [offset for offset in self.groups if offset.offset is None]
+        if lost:
+            yield f"committed offsets of partitions that are not copied: {len(lost)}"
+        moved = [
+            each for each in self.groups if each.offset not in (None, each.committed)
+        ]
+        if moved:
+            yield f"committed offsets moved into the copy's offsets: {len(moved)}"
+        if self.cluster_id is None:
+            yield "no meta.properties: the ids of cluster and node are not known"
+        if self.proof is not None:
+            yield f"proof: {self.proof}"
 
     def __str__(self) -> str:
         verb = "would be copied" if self.dry_run else "copied"
         records = sum(partition.records for partition in self.partitions)
-        return (
-            f"{records} records {verb}, {self.excluded_records} excluded, "
-            f"partitions: {len(self.partitions)}, "
-            f"committed offsets: {len(self.groups)}"
+        parts = (
+            f"{counted(records, 'record')} {verb}",
+            f"{self.excluded_records:,} excluded",
+            counted(len(self.partitions), "partition"),
+            counted(len(self.groups), "committed offset"),
         )
-
-    def __repr__(self) -> str:
-        return f"<RestoreReport: {self}>"
-
-    def _repr_html_(self) -> str:
-        """Return HTML for notebooks: a table of the partitions."""
-        names = list(RestoredPartition.__dataclass_fields__)
-        title = f"RestoreReport: {self}"
-        return html_rows(title, names, self.partitions, "partition")
+        return ", ".join(parts)

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import ClassVar
 
 from kafkalog.copies.offset_coverage import OffsetRange
-from kafkalog.reports import counted
-from kafkalog.text.html_text import html_rows
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-SCHEMA: Final = 1
+from kafkalog.reports import Int32, ReportBase, ReportRow, counted
 
 
 @dataclass(frozen=True, slots=True)
-class SalvagedPartition:
+class SalvagedPartition(ReportRow):
     """One partition that was written, and what of it is missing.
 
     Attributes
@@ -44,7 +38,7 @@ class SalvagedPartition:
     """
 
     topic: str
-    partition: int
+    partition: Int32
     records: int
     batches: int
     missing: tuple[OffsetRange, ...]
@@ -59,30 +53,9 @@ class SalvagedPartition:
         """Whether nothing is missing or unreadable."""
         return not (self.missing or self.bytes_unreadable or self.notes)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the partition as it is printed in JSON.
-
-        Returns
-        -------
-        dict
-            A member for each attribute, in their order; ranges are lists.
-
-        Examples
-        --------
-        >>> lost = (OffsetRange(4, 6),)
-        >>> row = SalvagedPartition("orders", 0, 9, 3, lost, 210, "orders-0")
-        >>> row.as_dict()["missing"]
-        [[4, 6]]
-        """
-        row = {member.name: getattr(self, member.name) for member in fields(self)}
-        row["missing"] = [list(lost) for lost in self.missing]
-        row["source_ranges"] = [list(found) for found in self.source_ranges]
-        row["notes"] = list(self.notes)
-        return row
-
 
 @dataclass(frozen=True, slots=True, repr=False)
-class SalvageReport:
+class SalvageReport(ReportBase):
     """The result of `salvage`.
 
     Attributes
@@ -97,59 +70,15 @@ class SalvageReport:
     <SalvageReport: 1 partition, 9 records, nothing missing>
     """
 
+    ROWS: ClassVar = "partitions"
+    NOUN: ClassVar = "partition"
+
     partitions: tuple[SalvagedPartition, ...]
 
     @property
     def ok(self) -> bool:
         """Whether nothing is missing or unreadable."""
         return all(row.ok for row in self.partitions)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the report as it is printed in JSON.
-
-        Returns
-        -------
-        dict
-            The schema's number and the partitions.
-
-        Examples
-        --------
-        >>> SalvageReport(()).as_dict()
-        {'schema': 1, 'partitions': []}
-        """
-        rows = [row.as_dict() for row in self.partitions]
-        return {"schema": SCHEMA, "partitions": rows}
-
-    def to_arrow(self) -> pa.Table:
-        """Return the partitions as a table, one row each.
-
-        Returns
-        -------
-        pyarrow.Table
-            A column for each attribute of `SalvagedPartition`, in their order.
-
-        Raises
-        ------
-        MissingDependencyError
-            If pyarrow is not installed.
-
-        Examples
-        --------
-        >>> SalvageReport(()).to_arrow().column_names[:3]
-        ['topic', 'partition', 'records']
-        """
-        from kafkalog.export.report_table import report_table
-
-        types = {
-            "topic": "string",
-            "partition": "int32",
-            "missing": "ranges",
-            "source": "string",
-            "source_ranges": "ranges",
-            "notes": "texts",
-        }
-        rows = [row.as_dict() for row in self.partitions]
-        return report_table(rows, SalvagedPartition.__dataclass_fields__, types)
 
     def __str__(self) -> str:
         count = counted(len(self.partitions), "partition")
@@ -161,12 +90,3 @@ class SalvageReport:
         )
         state = f"{counted(lost, 'offset')} missing" if lost else "nothing missing"
         return f"{count}, {records}, {state}"
-
-    def __repr__(self) -> str:
-        return f"<SalvageReport: {self}>"
-
-    def _repr_html_(self) -> str:
-        """Return the first partitions as HTML, for notebooks."""
-        names = [member.name for member in fields(SalvagedPartition)]
-        title = f"SalvageReport: {self}"
-        return html_rows(title, names, self.partitions, "partition")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -90,6 +90,13 @@ class ScanProblem(NamedTuple):
         damaged = rows[rows["position"] <= error.position][-1]
         base, last = int(damaged["base_offset"]), int(damaged["last_offset"])
         return cls.of(error, base if base >= 0 else None, last)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields as they are printed in JSON: the path is text."""
+        return {
+            **self._asdict(),
+            "path": None if self.path is None else str(self.path),
+        }
 
     def __str__(self) -> str:
         """Return one line: the reason, the place, and the offsets.

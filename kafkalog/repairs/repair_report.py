@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import ClassVar
 
-from kafkalog.reports import counted
-from kafkalog.text.html_text import html_rows
+from kafkalog.reports import Int32, ReportBase, ReportRow, counted
 from kafkalog.verification.verification_report import Problem
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-SCHEMA: Final = 1
-"""Version of the JSON form."""
 
 
 class RepairKind(StrEnum):
@@ -28,7 +22,7 @@ class RepairKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RepairAction:
+class RepairAction(ReportRow):
     """One change of a file.
 
     Attributes
@@ -63,35 +57,15 @@ class RepairAction:
     reason: str
     records_lost: int = 0
     topic: str | None = None
-    partition: int | None = None
+    partition: Int32 | None = None
     first_offset: int | None = None
     last_offset: int | None = None
     bytes_lost: int = 0
     needs_data_loss: bool = False
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the action as it is printed in JSON.
-
-        Returns
-        -------
-        dict
-            A member for each attribute.
-
-        Examples
-        --------
-        >>> action = RepairAction(
-        ...     path="orders-0/00000000000000000000.index",
-        ...     action=RepairKind.REBUILD,
-        ...     reason="entry 3 does not point to a batch",
-        ... )
-        >>> action.as_dict()["action"], action.as_dict()["records_lost"]
-        ('rebuild', 0)
-        """
-        return {**asdict(self), "action": str(self.action)}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class RepairReport:
+class RepairReport(ReportBase):
     """The result of `repair`.
 
     Attributes
@@ -102,10 +76,10 @@ class RepairReport:
         Whether the changes were undone.
     actions : tuple of RepairAction
         The changes: those to make, or those that were made or undone.
-    unrepaired : tuple of Problem
-        The errors that no change repairs.
     skipped : tuple of RepairAction
         The changes that were not made because they lose data.
+    unrepaired : tuple of Problem
+        The errors that no change repairs.
     failures : tuple of str
         The errors of attempts to repair a partition.
     left_to_broker : tuple of Problem
@@ -124,11 +98,15 @@ class RepairReport:
     <RepairReport: nothing to repair>
     """
 
+    ROWS: ClassVar = "actions"
+    NOUN: ClassVar = "change"
+    HTML_COLUMNS: ClassVar = ("path", "action", "position", "records_lost", "reason")
+
     applied: bool = False
     undone: bool = False
     actions: tuple[RepairAction, ...] = ()
-    unrepaired: tuple[Problem, ...] = ()
     skipped: tuple[RepairAction, ...] = ()
+    unrepaired: tuple[Problem, ...] = ()
     failures: tuple[str, ...] = ()
     left_to_broker: tuple[Problem, ...] = ()
     backup: str | None = None
@@ -145,59 +123,27 @@ class RepairReport:
         """The number of records that the changes lose."""
         return sum(action.records_lost for action in self.actions)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the report as it is printed in JSON.
-
-        Returns
-        -------
-        dict
-            A member for each attribute; actions and problems are dictionaries.
+    def notes(self) -> Iterator[str]:
+        """Yield the errors that are left, the place of the originals, and reasons.
 
         Examples
         --------
-        >>> list(RepairReport().as_dict())[:3]
-        ['schema', 'applied', 'undone']
+        >>> list(RepairReport(backup="originals").notes())
+        ['originals: originals; they keep also what is erased from the log later']
         """
-        return {
-            "schema": SCHEMA,
-            "applied": self.applied,
-            "undone": self.undone,
-            "actions": [action.as_dict() for action in self.actions],
-            "skipped": [action.as_dict() for action in self.skipped],
-            "unrepaired": [problem.as_dict() for problem in self.unrepaired],
-            "failures": list(self.failures),
-            "left_to_broker": [problem.as_dict() for problem in self.left_to_broker],
-            "backup": self.backup,
-            "unchanged_because": list(self.unchanged_because),
-        }
-
-    def to_arrow(self) -> pa.Table:
-        """Return the actions as a table, one row each.
-
-        Returns
-        -------
-        pyarrow.Table
-            A column for each attribute of `RepairAction`, in their order.
-
-        Raises
-        ------
-        MissingDependencyError
-            If pyarrow is not installed.
-
-        Examples
-        --------
-        >>> RepairReport().to_arrow().column_names[:4]
-        ['path', 'action', 'position', 'reason']
-        """
-        from kafkalog.export.report_table import report_table
-
-        types = {
-            **dict.fromkeys(("path", "action", "reason", "topic"), "string"),
-            "partition": "int32",
-            "needs_data_loss": "bool",
-        }
-        rows = [action.as_dict() for action in self.actions]
-        return report_table(rows, RepairAction.__dataclass_fields__, types)
+        for problem in self.unrepaired:
+            yield f"no repair: {problem.path}: {problem.cause}: {problem.message}"
+        for problem in self.left_to_broker:
+            left = f"{problem.path}: {problem.cause}: {problem.message}"
+            yield f"left to a broker: {left}"
+        for failure in self.failures:
+            yield f"an attempt failed: {failure}"
+        if self.backup is not None:
+            keeps = "they keep also what is erased from the log later"
+            yield f"originals: {self.backup}; {keeps}"
+        if not self.actions and not self.skipped:
+            for reason in self.unchanged_because:
+                yield f"nothing changed: {reason}"
 
     def __str__(self) -> str:
         kinds = [action.action for action in self.actions]
@@ -220,11 +166,3 @@ class RepairReport:
             count = counted(len(self.left_to_broker), "problem")
             parts.append(f"{count} left to a broker's start")
         return "; ".join(parts) or "nothing to repair"
-
-    def __repr__(self) -> str:
-        return f"<RepairReport: {self}>"
-
-    def _repr_html_(self) -> str:
-        """Return the first actions as HTML, for notebooks."""
-        names = ("path", "action", "position", "records_lost", "reason")
-        return html_rows(f"RepairReport: {self}", names, self.actions, "change")

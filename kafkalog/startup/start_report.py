@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import ClassVar
 
-from kafkalog.reports import counted
-from kafkalog.text.html_text import html_rows
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-SCHEMA: Final = 1
-"""Version of the JSON form."""
-
-HTML_FIELDS: Final = (
-    "topic",
-    "partition",
-    "directory",
-    "state",
-    "segments_to_read",
-    "bytes_to_read",
-    "cut_from_offset",
-    "bytes_cut",
-    "records_lost",
-)
+from kafkalog.reports import Int32, ReportBase, ReportRow, counted
 
 
 class StartState(StrEnum):
@@ -51,7 +33,7 @@ class FreeableKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Freeable:
+class Freeable(ReportRow):
     """A file or directory that may be removed before the start.
 
     Attributes
@@ -74,7 +56,7 @@ class Freeable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionStart:
+class PartitionStart(ReportRow):
     """The start of one partition's log.
 
     Attributes
@@ -124,7 +106,7 @@ class PartitionStart:
     """
 
     topic: str
-    partition: int
+    partition: Int32
     directory: str
     state: StartState
     segments_to_read: int = 0
@@ -154,23 +136,9 @@ class PartitionStart:
             and self.unserved is None
         )
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the partition as it is printed in JSON.
-
-        Examples
-        --------
-        >>> start = PartitionStart(
-        ...     topic="orders", partition=0, directory="a", state=StartState.CLEAN
-        ... )
-        >>> start.as_dict()["records_lost"]
-        0
-        """
-        values = {member.name: getattr(self, member.name) for member in fields(self)}
-        return {**values, "notes": list(self.notes)}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DirectoryStart:
+class DirectoryStart(ReportRow):
     """The start of one log directory.
 
     Attributes
@@ -211,33 +179,9 @@ class DirectoryStart:
     freeable: tuple[Freeable, ...] = ()
     notes: tuple[str, ...] = ()
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the directory as it is printed in JSON.
-
-        Examples
-        --------
-        >>> start = DirectoryStart(
-        ...     directory="a",
-        ...     online=True,
-        ...     clean_shutdown=True,
-        ...     cluster_id=None,
-        ...     node_id=1,
-        ...     directory_id=None,
-        ...     bytes_free=0,
-        ... )
-        >>> start.as_dict()["freeable"]
-        []
-        """
-        values = asdict(self)
-        return {
-            **values,
-            "freeable": list(values["freeable"]),
-            "notes": list(self.notes),
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class StartReport:
+class StartReport(ReportBase):
     """The result of `preflight`.
 
     Attributes
@@ -267,6 +211,20 @@ class StartReport:
     >>> StartReport(partitions=(start,))
     <StartReport: 1 partition: 1 clean; 0 bytes to read, 0 records lost>
     """
+
+    ROWS: ClassVar = "partitions"
+    NOUN: ClassVar = "partition"
+    HTML_COLUMNS: ClassVar = (
+        "topic",
+        "partition",
+        "directory",
+        "state",
+        "segments_to_read",
+        "bytes_to_read",
+        "cut_from_offset",
+        "bytes_cut",
+        "records_lost",
+    )
 
     directories: tuple[DirectoryStart, ...] = ()
     partitions: tuple[PartitionStart, ...] = ()
@@ -298,54 +256,16 @@ class StartReport:
             if each.state == StartState.STRAY and not each.directory.endswith("-stray")
         )
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the report as it is printed in JSON.
+    def notes(self) -> Iterator[str]:
+        """Yield the reasons for which the broker does not start.
 
         Examples
         --------
-        >>> list(StartReport().as_dict())[:3]
-        ['schema', 'directories', 'partitions']
+        >>> list(StartReport(stops=("two directories have one id",)).notes())
+        ['the broker does not start: two directories have one id']
         """
-        return {
-            "schema": SCHEMA,
-            "directories": [each.as_dict() for each in self.directories],
-            "partitions": [each.as_dict() for each in self.partitions],
-            "stops": list(self.stops),
-            "not_checked": list(self.not_checked),
-            "bytes_free": self.bytes_free,
-            "bytes_needed": self.bytes_needed,
-            "read_rate": self.read_rate,
-        }
-
-    def to_arrow(self) -> pa.Table:
-        """Return the partitions as a table, one row each.
-
-        Returns
-        -------
-        pyarrow.Table
-            A column for each attribute of `PartitionStart`, in their order.
-
-        Raises
-        ------
-        MissingDependencyError
-            If pyarrow is not installed.
-
-        Examples
-        --------
-        >>> StartReport().to_arrow().column_names[:4]
-        ['topic', 'partition', 'directory', 'state']
-        """
-        from kafkalog.export.report_table import report_table
-
-        texts = ("topic", "directory", "state", "cleaner_error", "unserved")
-        types = {
-            **dict.fromkeys(texts, "string"),
-            "partition": "int32",
-            "seconds": "float64",
-            "notes": "texts",
-        }
-        rows = [each.as_dict() for each in self.partitions]
-        return report_table(rows, PartitionStart.__dataclass_fields__, types)
+        for stop in self.stops:
+            yield f"the broker does not start: {stop}"
 
     def __str__(self) -> str:
         states = [each.state for each in self.partitions]
@@ -361,11 +281,3 @@ class StartReport:
         if self.stops:
             parts.append("the broker does not start")
         return "; ".join(parts)
-
-    def __repr__(self) -> str:
-        return f"<StartReport: {self}>"
-
-    def _repr_html_(self) -> str:
-        """Return the first partitions as HTML, for notebooks."""
-        title = f"StartReport: {self}"
-        return html_rows(title, HTML_FIELDS, self.partitions, "partition", self.stops)

@@ -32,7 +32,7 @@ FIELDS: Final = (
     TableField("tombstones", "tombstones", right=True),
     TableField("segments_before", "segments before", right=True),
     TableField("segments_after", "after", right=True),
-    TableField("unchanged_because", "unchanged because", "; ".join),
+    TableField("unchanged_because", "unchanged because"),
 )
 
 
@@ -117,11 +117,7 @@ def command(
     has_reasons = any(row["unchanged_because"] for row in rows)
     fields = FIELDS if has_reasons else FIELDS[:-1]
     command_output.print_rows(rows, fields, form, no_color=no_color)
-    lines = [
-        f"{report.topic}-{report.partition}: {batch}"
-        for report in reports
-        for batch in report.corrupt
-    ]
+    lines = [line for report in reports for line in report.notes()]
     for line in lines:
         click.echo(terminal.escape(line), err=True)
     if lines:

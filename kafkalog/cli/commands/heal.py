@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from kafkalog.cli import command_output, exits
 from kafkalog.cli.command_options import (
     LocalPath,
     examples,
@@ -14,19 +15,18 @@ from kafkalog.cli.command_options import (
     selection_options,
 )
 from kafkalog.cli.command_output import TableField
-from kafkalog.cli.commands.salvage import show, spell_ranges
-from kafkalog.cli.exits import Exit, refusals
+from kafkalog.cli.exits import refusals
 
 FIELDS: Final = (
     TableField("topic", "topic"),
     TableField("partition", "partition", right=True),
     TableField("records", "records", right=True),
     TableField("batches", "batches", right=True),
-    TableField("missing", "missing offsets", spell_ranges),
+    TableField("missing", "missing offsets"),
     TableField("bytes_unreadable", "bytes unreadable", right=True),
     TableField("sources", "ranges", lambda sources: str(len(sources)), right=True),
     TableField("why", "why not"),
-    TableField("notes", "notes", "; ".join),
+    TableField("notes", "notes"),
 )
 
 
@@ -87,6 +87,5 @@ def command(
             report = heal(sources, target, topics=topics, partitions=partitions)
         except LogArgumentError as error:
             raise click.UsageError(str(error)) from None
-    show(report.as_dict(), FIELDS, str(report), form, no_color=no_color)
-    if not report.ok:
-        click.get_current_context().exit(Exit.DAMAGE)
+    command_output.print_report(report, FIELDS, form, no_color=no_color)
+    exits.end_with(report)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from kafkalog.cli import command_output, exits, terminal
+from kafkalog.cli import command_output, exits
 from kafkalog.cli.command_options import (
     LocalPath,
     examples,
@@ -16,7 +16,6 @@ from kafkalog.cli.command_options import (
     read_broker,
 )
 from kafkalog.cli.command_output import TableField
-from kafkalog.cli.exits import Exit
 from kafkalog.reports import counted
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ FIELDS: Final = (
     TableField("cut_from_offset", "cut from", right=True),
     TableField("bytes_cut", "bytes cut", right=True),
     TableField("records_lost", "records lost", right=True),
-    TableField("notes", "notes", "; ".join),
+    TableField("notes", "notes"),
 )
 
 
@@ -125,9 +124,10 @@ def command(
         check_cleaner=not skip_cleaner,
         threads=threads,
     )
-    _show(report, command_output.chosen_format(form), no_color=no_color)
-    if not report.ok:
-        click.get_current_context().exit(Exit.DAMAGE)
+    command_output.print_report(
+        report, FIELDS, form, no_color=no_color, details=_details(report)
+    )
+    exits.end_with(report)
 
 
 def _node_id(server: Mapping[str, str]) -> int | None:
@@ -136,38 +136,20 @@ def _node_id(server: Mapping[str, str]) -> int | None:
     return int(text) if text.isdecimal() else None
 
 
-def _show(report: StartReport, form: str, *, no_color: bool) -> None:
-    """Print the partitions: as JSON with the rest, or as rows and a summary."""
-    if form == "json":
-        command_output.print_object(report.as_dict())
-        return
-    if report.partitions or form != "table":
-        rows = (partition.as_dict() for partition in report.partitions)
-        command_output.print_rows(rows, FIELDS, form, no_color=no_color)
-    if form == "table":
-        for line in _summary(report):
-            command_output.emit(f"{terminal.escape(line)}\n")
-        return
-    for stop in report.stops:
-        exits.print_error(f"the broker does not start: {stop}")
-
-
-def _summary(report: StartReport) -> Iterator[str]:
-    """Yield the lines after a table."""
+def _details(report: StartReport) -> Iterator[str]:
+    """Yield what happens to the log directories, and what is unknown."""
     for each in report.directories:
         for note in each.notes:
             yield f"{each.directory}: {note}"
         if each.seconds:
             yield f"{each.directory}: about {each.seconds:.1f} seconds of reading"
         if each.bytes_freeable:
-            yield f"{each.directory}: {each.bytes_freeable:,} bytes can be freed before"
+            size = counted(each.bytes_freeable, "byte")
+            yield f"{each.directory}: {size} can be freed before"
         deleted = [one for one in each.freeable if one.kind == "deleted_segment"]
         if deleted:
             segments = counted(len(deleted), "segment")
             how = "the broker removes them, salvage --undelete brings them back"
             yield f"{each.directory}: {segments} marked .deleted: {how}"
-    for stop in report.stops:
-        yield f"the broker does not start: {stop}"
     for unchecked in report.not_checked:
         yield f"not checked: {unchecked}"
-    yield str(report)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
-from kafkalog.cli import command_output, exits, terminal
+from kafkalog.cli import command_output, exits
 from kafkalog.cli.command_options import LocalPath, examples, format_options
 from kafkalog.cli.command_output import TableField
-from kafkalog.cli.exits import Exit, Refused
-
-if TYPE_CHECKING:
-    from kafkalog.repairs.repair_report import RepairReport
+from kafkalog.cli.exits import Refused
 
 FIELDS: Final = (
     TableField("path", "path"),
@@ -103,39 +99,6 @@ def command(
         raise click.UsageError(str(error)) from error
     except LogStateError as error:
         raise Refused.of(error) from error
-    _show(report, command_output.chosen_format(form), no_color=no_color)
-    if not report.ok:
-        click.get_current_context().exit(Exit.DAMAGE)
-
-
-def _show(report: RepairReport, form: str, *, no_color: bool) -> None:
-    """Print the changes: as JSON with the rest, or as rows and what else there is."""
-    if form == "json":
-        command_output.print_object(report.as_dict())
-        return
-    actions = (*report.actions, *report.skipped)
-    if actions or form != "table":
-        rows = (action.as_dict() for action in actions)
-        command_output.print_rows(rows, FIELDS, form, no_color=no_color)
-    if form != "table":
-        for line in _not_in_rows(report):
-            exits.print_error(line)
-        return
-    for line in (*_not_in_rows(report), str(report)):
-        command_output.emit(f"{terminal.escape(line)}\n")
-
-
-def _not_in_rows(report: RepairReport) -> Iterator[str]:
-    """Yield what is not in the rows: errors that are left, and the originals."""
-    for problem in report.unrepaired:
-        yield f"no repair: {problem.path}: {problem.cause}: {problem.message}"
-    for problem in report.left_to_broker:
-        yield f"left to a broker: {problem.path}: {problem.cause}: {problem.message}"
-    for failure in report.failures:
-        yield f"an attempt failed: {failure}"
-    if report.backup is not None:
-        keeps = "they keep also what is erased from the log later"
-        yield f"originals: {report.backup}; {keeps}"
-    if not report.actions and not report.skipped:
-        for reason in report.unchanged_because:
-            yield f"nothing changed: {reason}"
+    rows = [action.as_dict() for action in (*report.actions, *report.skipped)]
+    command_output.print_report(report, FIELDS, form, no_color=no_color, rows=rows)
+    exits.end_with(report)

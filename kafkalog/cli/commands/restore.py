@@ -5,13 +5,12 @@ from __future__ import annotations
 import base64
 import binascii
 import runpy
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kafkalog.cli import command_output, exits, terminal
+from kafkalog.cli import command_output, exits
 from kafkalog.cli.command_options import (
     BOUNDS,
     Function,
@@ -24,13 +23,11 @@ from kafkalog.cli.command_options import (
     with_options,
 )
 from kafkalog.cli.command_output import TableField
-from kafkalog.cli.exits import Exit, refusals
+from kafkalog.cli.exits import refusals
 from kafkalog.cli.terminal import progress_bar
-from kafkalog.reports import counted
 
 if TYPE_CHECKING:
     from kafkalog.copies.record_selection import Predicate
-    from kafkalog.copies.restore_report import RestoreReport
 
 FIELDS: Final = (
     TableField("topic", "topic"),
@@ -41,6 +38,13 @@ FIELDS: Final = (
     TableField("records", "records", right=True),
     TableField("excluded_records", "excluded", right=True),
     TableField("open_transactions", "open transactions", right=True),
+)
+FINDING_FIELDS: Final = (
+    TableField("path", "path"),
+    TableField("records", "records", right=True),
+    TableField("first_offset", "first offset", right=True),
+    TableField("occurrences", "occurrences", right=True),
+    TableField("position", "byte", right=True),
 )
 BASE64: Final = "base64:"
 
@@ -284,7 +288,7 @@ def command(
         "producer_ids": producer_ids or None,
     }
     if prove and len(paths) == 1:
-        _prove_alone(paths[0], options, form)
+        _prove_alone(paths[0], options, form, no_color=no_color)
         return
     if len(paths) < 2:
         raise click.UsageError("expected SRC and DST, or --prove with one directory")
@@ -301,62 +305,22 @@ def command(
             progress=progress,
             **options,
         )
-    _show(report, command_output.chosen_format(form), no_color=no_color)
+    command_output.print_report(report, FIELDS, form, no_color=no_color)
     for problem in report.problems:
         exits.print_error(f"skipped: {problem}")
     for backup in report.backups:
         exits.print_error(f"the originals of a repair hold what is left out: {backup}")
-    if not report.ok:
-        click.get_current_context().exit(Exit.DAMAGE)
+    exits.end_with(report)
 
 
-def _prove_alone(path: Any, options: dict[str, Any], form: str | None) -> None:
+def _prove_alone(
+    path: Any, options: dict[str, Any], form: str | None, *, no_color: bool
+) -> None:
     """Search a directory for records that the filters exclude."""
     from kafkalog.copies.log_restore import prove
     from kafkalog.copies.record_selection import RecordFilters
 
     filters = RecordFilters.__optional_keys__
     report = prove(path, **{name: options[name] for name in filters})
-    _emit(report.as_dict(), command_output.chosen_format(form), str(report))
-    if not report.ok:
-        click.get_current_context().exit(Exit.DAMAGE)
-
-
-def _show(report: RestoreReport, form: str, *, no_color: bool) -> None:
-    """Print the partitions and a summary, or the whole report as JSON."""
-    if form in ("json", "jsonl"):
-        _emit(report.as_dict(), form, "")
-        return
-    rows = report.as_dict()["partitions"]
-    command_output.print_rows(rows, FIELDS, form, no_color=no_color)
-    for line in _summary(report) if form == "table" else ():
-        command_output.emit(f"{terminal.escape(line)}\n")
-
-
-def _summary(report: RestoreReport) -> Iterator[str]:
-    """Yield the lines after a table."""
-    yield str(report)
-    if report.dry_run:
-        files = counted(len(report.files), "file")
-        yield f"{files} to write, and producer snapshots and transaction indexes"
-    for reason in report.unchanged_because:
-        yield f"nothing is left out: {reason}"
-    lost = [offset for offset in report.groups if offset.offset is None]
-    if lost:
-        yield f"committed offsets of partitions that are not copied: {len(lost)}"
-    moved = [
-        each for each in report.groups if each.offset not in (None, each.committed)
-    ]
-    if moved:
-        yield f"committed offsets moved into the copy's offsets: {len(moved)}"
-    if report.cluster_id is None:
-        yield "no meta.properties: the ids of cluster and node are not known"
-    if report.proof is not None:
-        yield f"proof: {report.proof}"
-
-
-def _emit(content: dict[str, Any], form: str, summary: str) -> None:
-    if form == "table":
-        command_output.emit(f"{terminal.escape(summary)}\n")
-        return
-    command_output.print_object(content)
+    command_output.print_report(report, FINDING_FIELDS, form, no_color=no_color)
+    exits.end_with(report)

@@ -3,39 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
-from kafkalog.cli import command_output, terminal
+from kafkalog.cli import command_output, exits
 from kafkalog.cli.command_options import LocalPath, examples, format_options
 from kafkalog.cli.command_output import TableField
-from kafkalog.cli.exits import Exit, refusals
-
-SHOWN: Final = 5
-"""Maximum number of missing ranges in a cell of a table."""
-
-
-def spell_ranges(ranges: list[list[int]]) -> str:
-    """Return ranges as the text of a cell.
-
-    >>> spell_ranges([[4, 6], [9, 9]])
-    '4-6, 9'
-    """
-    texts = [
-        str(first) if first == last else f"{first}-{last}"
-        for first, last in ranges[:SHOWN]
-    ]
-    more = [f"{len(ranges) - SHOWN} more"] if len(ranges) > SHOWN else []
-    return ", ".join(texts + more)
-
+from kafkalog.cli.exits import refusals
 
 FIELDS: Final = (
     TableField("topic", "topic"),
     TableField("partition", "partition", right=True),
     TableField("records", "records", right=True),
     TableField("batches", "batches", right=True),
-    TableField("missing", "missing offsets", spell_ranges),
+    TableField("missing", "missing offsets"),
     TableField("bytes_unreadable", "bytes unreadable", right=True),
 )
 
@@ -120,24 +102,5 @@ def command(
             )
         except LogArgumentError as error:
             raise click.UsageError(str(error)) from None
-    show(report.as_dict(), FIELDS, str(report), form, no_color=no_color)
-    if not report.ok:
-        click.get_current_context().exit(Exit.DAMAGE)
-
-
-def show(
-    report: dict[str, Any],
-    fields: tuple[TableField, ...],
-    summary: str,
-    form: str | None,
-    *,
-    no_color: bool,
-) -> None:
-    """Print a report: as JSON, or the rows of its partitions, and a summary."""
-    form = command_output.chosen_format(form)
-    if form == "json":
-        command_output.print_object(report)
-        return
-    command_output.print_rows(report["partitions"], fields, form, no_color=no_color)
-    if form == "table":
-        command_output.emit(f"{terminal.escape(summary)}\n")
+    command_output.print_report(report, FIELDS, form, no_color=no_color)
+    exits.end_with(report)

@@ -31,7 +31,7 @@ FIELDS: Final = (
     TableField("bytes", "bytes", right=True),
     TableField("removed_by", "removed by"),
     TableField("at", "at, UTC", terminal.in_seconds),
-    TableField("unchanged_because", "unchanged because", "; ".join),
+    TableField("unchanged_because", "unchanged because"),
 )
 SOURCES: Final = {
     "cluster": "the cluster's metadata log",
@@ -91,11 +91,10 @@ def command(
         broker=read_older_broker(server_properties),
     )
     report_settings(report.settings)
-    rows = report.as_rows()
-    form = command_output.chosen_format(form)
-    has_reasons = any(row["unchanged_because"] for row in rows)
-    fields = FIELDS if has_reasons else FIELDS[:-1]
-    command_output.print_rows(rows, fields, form, no_color=no_color)
+    fields = FIELDS if report.unchanged else FIELDS[:-1]
+    command_output.print_report(
+        report, fields, form, no_color=no_color, as_list=True, summary=False
+    )
 
 
 def settings_of(texts: Iterable[str]) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -19,10 +18,11 @@ from kafkalog.cli.command_options import (
 )
 from kafkalog.cli.command_output import TableField
 from kafkalog.cli.commands.whatif import report_settings, settings_of
+from kafkalog.reports import ReportRow
 
 FIELDS: Final = (
     TableField("segment", "segment"),
-    TableField("kept", "kept", lambda kept: "yes" if kept else "no"),
+    TableField("kept", "kept"),
     TableField("rule", "rule"),
     TableField("setting", "setting"),
     TableField("value", "value"),
@@ -76,10 +76,13 @@ def command(
     )
     report_settings([report.settings])
     form = command_output.chosen_format(form)
-    rows = [report.as_dict()]
-    if form == "table":
-        rows = [
-            {"segment": report.segment, "kept": report.kept, **asdict(reason)}
-            for reason in report.because
-        ]
-    command_output.print_rows(rows, FIELDS, form, no_color=no_color)
+    whole = [ReportRow.as_dict(report)] if form in ("json", "jsonl") else None
+    command_output.print_report(
+        report,
+        FIELDS,
+        form,
+        no_color=no_color,
+        rows=whole,
+        as_list=True,
+        summary=False,
+    )
