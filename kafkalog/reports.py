@@ -135,7 +135,7 @@ class ReportBase(ReportRow):
             yield ReportRow.as_dict(self)
 
     @classmethod
-    def columns(cls) -> dict[str, Any]:
+    def _columns(cls) -> dict[str, Any]:
         """Return the columns of the rows and their annotations, in order."""
         if not cls.ROWS:
             return columns_of(cls)
@@ -164,7 +164,7 @@ class ReportBase(ReportRow):
         ['topic', 'partition', 'equal']
         """
         arrow = require("pyarrow", "arrow")
-        types = {name: arrow_type(kind) for name, kind in self.columns().items()}
+        types = {name: arrow_type(kind) for name, kind in self._columns().items()}
         maps = {name for name, kind in types.items() if arrow.types.is_map(kind)}
         rows = [
             {n: [*v.items()] if n in maps else v for n, v in row.items()}

@@ -5,9 +5,11 @@ import json
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import kafkalog
+from kafkalog.analysis.stats_report import StatsReport
 from kafkalog.cleaner.corrupt_batches import CorruptBatch
 from kafkalog.cleaner.offline_compaction import CompactionReport
 from kafkalog.cleaner.removal_report import (
@@ -30,10 +32,18 @@ from kafkalog.copies.restore_report import (
     RestoreReport,
 )
 from kafkalog.copies.salvage_report import SalvagedPartition, SalvageReport
+from kafkalog.export.arrow import TYPES
 from kafkalog.query.diff_report import DiffReport, PartitionDiff
 from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.repairs.repair_report import RepairAction, RepairKind, RepairReport
-from kafkalog.reports import ReportBase, arrow_type, as_cell, as_json, html_table
+from kafkalog.reports import (
+    ReportBase,
+    arrow_type,
+    as_cell,
+    as_json,
+    columns_of,
+    html_table,
+)
 from kafkalog.startup.start_report import PartitionStart, StartReport, StartState
 from kafkalog.verification import Report
 from kafkalog.verification.verification_report import Cause, Problem, Severity
@@ -131,6 +141,8 @@ COPIED = RestoredPartition(
 MOVED = {"committed": 9, "offset": 1}
 FINDING = Finding(path="a", records=1, first_offset=0, occurrences=0, position=0)
 DIFFERENT = PartitionDiff("t", 0, False, 9, 1, 1, 0, "b is behind", ((0, 3),))
+ONE_RECORD = kafkalog.RecordBatchBuilder()
+ONE_RECORD.append(b"k", b"v", timestamp=1700000000000)
 EXAMPLES = [
     (
         Report(files=0, bytes=0, batches=0, records=0, problems=()),
@@ -193,12 +205,37 @@ EXAMPLES = [
         "1 partition healed",
     ),
     (
+        kafkalog.stats([]),
+        kafkalog.stats(ONE_RECORD.build()),
+        "1 group by topic: 1 record, 70 bytes",
+    ),
+    (
         DiffReport(()),
         DiffReport((DIFFERENT,)),
         "1 partition, 1 of them different",
     ),
 ]
 """Of each class a report without a row, one with a row, and the text of the latter."""
+COLUMNS = {
+    Report: columns_of(Problem),
+    RepairReport: columns_of(RepairAction),
+    StartReport: columns_of(PartitionStart),
+    RemovalReport: {**columns_of(Removal), "unchanged_because": tuple[str, ...]},
+    KeepReport: {"segment": str, "kept": bool, **columns_of(Reason), "value": str},
+    CompactionReport: columns_of(CompactionReport),
+    RestoreReport: columns_of(RestoredPartition),
+    ProofReport: columns_of(Finding),
+    SalvageReport: columns_of(SalvagedPartition),
+    HealReport: columns_of(HealedPartition),
+    DiffReport: columns_of(PartitionDiff),
+    StatsReport: {
+        "topic": str,
+        **dict.fromkeys(("records", "batches", "bytes"), int),
+        **dict.fromkeys(("first_timestamp", "max_timestamp"), TYPES["timestamp"]),
+        "records_per_batch": float,
+    },
+}
+"""Of each class the columns of a table, and the annotations of each."""
 IS_JSON = (dict, list, str, int, float, bool, type(None))
 
 
@@ -226,7 +263,8 @@ def report_classes():
 
 
 def test_every_class_has_an_example():
-    assert report_classes() == {type(report) for report, _, _ in EXAMPLES}
+    named = {type(report) for report, _, _ in EXAMPLES}
+    assert report_classes() == named == set(COLUMNS)
 
 
 @pytest.mark.parametrize(
@@ -260,10 +298,12 @@ class TestEachReport:
     def test_its_table_has_the_columns_of_its_annotations(self, empty, report, text):
         table = report.to_arrow()
         assert table.num_rows == len(list(report.rows()))
-        columns = report.columns()
+        columns = COLUMNS[type(report)]
         assert table.column_names == list(columns) == list(next(report.rows()))
         for name, kind in columns.items():
-            assert table.schema.field(name).type == arrow_type(kind)
+            is_type = isinstance(kind, pa.DataType)
+            found = table.schema.field(name).type
+            assert found == (kind if is_type else arrow_type(kind))
         assert empty.to_arrow().schema == table.schema
         rows = list(report.rows())
         assert [row.keys() for row in rows] == [columns.keys()] * len(rows)

@@ -16,7 +16,7 @@ from kafkalog.export.arrow import TYPES, bytes_array
 from kafkalog.formats.layout import CODECS
 from kafkalog.optional_packages import require
 from kafkalog.query.log_contents import UNKNOWN_CODEC
-from kafkalog.reports import counted, html_table
+from kafkalog.reports import SHOWN, ReportBase, counted, html_table
 from kafkalog.text.bytes_text import bytes_as_data
 
 if TYPE_CHECKING:
@@ -29,12 +29,6 @@ if TYPE_CHECKING:
 else:
     pa = require("pyarrow", "arrow")
     pc = require("pyarrow.compute", "arrow")
-
-SCHEMA: Final = 1
-"""Version of the JSON form."""
-
-SHOWN: Final = 20
-"""Maximum number of rows in a report's HTML."""
 
 IN_ORDER: Final = ("hour", "day", "size", "batch_size")
 """Groups that are reported in their order, if they are the first, and not by bytes."""
@@ -53,7 +47,7 @@ Values = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class StatsReport:
+class StatsReport(ReportBase):
     """The result of `stats`.
 
     Attributes
@@ -88,6 +82,11 @@ class StatsReport:
     error_bytes: int
     problems: tuple[ScanProblem, ...]
     _rows: pa.Table
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was skipped."""
+        return not self.problems
 
     def to_arrow(self) -> pa.Table:
         """Return the groups as a table, those with the most bytes first.
@@ -156,7 +155,7 @@ class StatsReport:
         ['schema', 'by', 'groups', 'other']
         """
         return {
-            "schema": SCHEMA,
+            "schema": self.schema,
             "by": list(self.by),
             "groups": list(self.rows()),
             "other": self.other,
@@ -193,18 +192,19 @@ class StatsReport:
 
         write_plot(self, path)
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         groups = f"{counted(len(self._rows), 'group')} by {', '.join(self.by)}"
         records = counted(self.total["records"], "record")
         size = counted(self.total["bytes"], "byte")
-        return f"<StatsReport: {groups}: {records}, {size}>"
+        return f"{groups}: {records}, {size}"
 
     def _repr_html_(self) -> str:
-        """Return the first groups as HTML, for notebooks."""
+        """Return the text and the first groups as HTML, for notebooks."""
         rows = [[*row.values()] for row in islice(self.rows(), SHOWN)]
         more = len(self._rows) - len(rows)
-        footer = f"{more} more groups" if more else ""
-        return html_table("StatsReport", self._rows.column_names, rows, footer)
+        note = f"{counted(more, 'more group')}." if more else ""
+        title = f"StatsReport: {self}"
+        return html_table(title, self._rows.column_names, rows, note)
 
 
 def report_of(

@@ -164,12 +164,12 @@ class RemovalReport(ReportBase):
         """
         for removal in self.removals:
             yield {**removal.as_dict(), "unchanged_because": []}
-        nothing = {**dict.fromkeys(self.columns()), "records": 0, "bytes": 0}
+        nothing = {**dict.fromkeys(self._columns()), "records": 0, "bytes": 0}
         for log in self.unchanged:
             yield nothing | log.as_dict()
 
     @classmethod
-    def columns(cls) -> dict[str, Any]:
+    def _columns(cls) -> dict[str, Any]:
         """Return the columns: those of a removal, and `unchanged_because`."""
         return columns_of(Removal) | {"unchanged_because": tuple[str, ...]}
 
@@ -278,7 +278,7 @@ class KeepReport(ReportBase):
             yield of_segment | reason.as_dict() | {"value": value}
 
     @classmethod
-    def columns(cls) -> dict[str, Any]:
+    def _columns(cls) -> dict[str, Any]:
         """Return the columns: segment, kept, and those of a rule."""
         return {"segment": str, "kept": bool, **columns_of(Reason), "value": str}
 

@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Self
 
 from kafkalog.cli import exits, terminal
@@ -85,11 +86,12 @@ def print_report(
     if form == "json" and not as_list:
         print_object(report.as_dict())
         return
-    rows = list(report.rows() if rows is None else rows)
+    rows = iter(report.rows() if rows is None else rows)
     if form == "json":
-        rows = [{"schema": report.schema, **row} for row in rows]
-    if rows or form != "table":
-        print_rows(rows, fields, form, no_color=no_color)
+        rows = ({"schema": report.schema, **row} for row in rows)
+    first = list(islice(rows, 1))
+    if first or form != "table":
+        print_rows(chain(first, rows), fields, form, no_color=no_color)
     if form == "table":
         for line in (*details, *report.notes(), *[str(report)] * summary):
             emit(f"{terminal.escape(line)}\n")

@@ -163,7 +163,19 @@ def command(
             most=most,
             max_groups=max_groups,
         )
-    _show(report, command_output.chosen_format(form), no_color=no_color)
+    form = command_output.chosen_format(form)
+    columns = {*report.to_arrow().column_names, "share"}
+    command_output.print_report(
+        report,
+        [field for field in FIELDS if field.name in columns],
+        form,
+        no_color=no_color,
+        rows=_rows(report, form),
+        summary=False,
+    )
+    if report.error_bytes and form == "table":
+        lacking = f"a row may lack up to {terminal.in_units(report.error_bytes)}"
+        exits.print_error(f"too many groups for --max-groups: {lacking}")
     if plot is not None:
         report.plot(plot)
     exits.report_problems(report.problems)
@@ -181,23 +193,13 @@ def _check_plot(path: Path) -> None:
     check_parent(path)
 
 
-def _show(report: StatsReport, form: str, *, no_color: bool) -> None:
-    """Print the groups: as JSON with the total, or as rows."""
-    if form == "json":
-        command_output.print_object(report.as_dict())
-        return
-    if form != "table":
-        rows = report.rows()
-        if form == "csv":
-            rows = ({**row, **_csv_key(row)} for row in rows)
-        command_output.print_rows(rows, (), form)
-        return
-    columns = {*report.to_arrow().column_names, "share"}
-    fields = [field for field in FIELDS if field.name in columns]
-    command_output.print_rows(_table_rows(report), fields, form, no_color=no_color)
-    if report.error_bytes:
-        lacking = f"a row may lack up to {terminal.in_units(report.error_bytes)}"
-        exits.print_error(f"too many groups for --max-groups: {lacking}")
+def _rows(report: StatsReport, form: str) -> Iterator[command_output.Row]:
+    """Return the groups; for a table with their shares, the others and the total."""
+    if form == "table":
+        return _table_rows(report)
+    if form == "csv":
+        return ({**row, **_csv_key(row)} for row in report.rows())
+    return report.rows()
 
 
 def _table_rows(report: StatsReport) -> Iterator[command_output.Row]:
