@@ -29,18 +29,18 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog import _speedups
+from kafkalog.integer_limits import MAX_INT32
 from kafkalog.optional_packages import require
 from kafkalog.query.records import BytesColumn, ViewColumn
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kafkalog.formats.batch_headers import Bytes
+    from kafkalog.array_types import Bytes
 
 __all__ = ["MessageIndexes", "message_indexes", "payloads", "schema_ids"]
 
 NO_SCHEMA_ID: Final = -1
-MAX_INT32: Final = 2**31 - 1
 
 Places = npt.NDArray[Any]
 """Positions in a column's data, int32 or int64 as its offsets are."""

@@ -39,9 +39,10 @@ from kafkalog.analysis.share_offsets import (
     share_states,
     share_topics,
 )
-from kafkalog.decoding.read_policy import LAST, Bounds
+from kafkalog.decoding.read_policy import Bounds
 from kafkalog.errors import LocatedError, NotALogDirectoryError
-from kafkalog.formats.timestamps import MAX_INT64, MIN_INT64, Time, as_ms
+from kafkalog.formats.timestamps import Time, as_ms
+from kafkalog.integer_limits import MAX_INT64, MIN_INT64
 from kafkalog.log.offset_lookup import NOT_FOUND, find_offset_for_time
 from kafkalog.messages.internal_records import decode_internal
 from kafkalog.optional_packages import require
@@ -310,7 +311,7 @@ def _up_to(found: Scan, topic: str, at_ms: int) -> Scan:
             )
         start = earliest_offset(source.directory, source)
         later = find_offset_for_time(source.directory, at_ms + 1, start, found.policy)
-        end = LAST if later == NOT_FOUND else later
+        end = MAX_INT64 if later == NOT_FOUND else later
         sources.append((source, replace(bounds, end_offset=end)))
     return replace(found, sources=tuple(sources))
 
@@ -324,9 +325,9 @@ def _removed_commits(then: NewestRecords) -> Iterator[Row]:
     [(source, bounds)] = then.scan.sources
     end = bounds.end_offset
     policy = replace(then.scan.policy, control_records=True)
-    if end == LAST or replace(then.scan, policy=policy).count() == end:
+    if end == MAX_INT64 or replace(then.scan, policy=policy).count() == end:
         return
-    after = replace(bounds, start_offset=end, end_offset=LAST)
+    after = replace(bounds, start_offset=end, end_offset=MAX_INT64)
     [later] = newest_records(
         replace(then.scan, sources=((source, after),)), CONSUMER_OFFSETS, OFFSET_COMMIT
     )

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog import _speedups
-from kafkalog.decoding.read_policy import FIRST, LAST
-from kafkalog.formats.batch_headers import Bytes
+from kafkalog.array_types import Bytes, Int32s, Int64s
+from kafkalog.integer_limits import MAX_INT64, MIN_INT64
 from kafkalog.query.records import BytesColumn
 
 ROWS: Final = 1 << 17
@@ -44,13 +44,10 @@ FUNCTIONS: Final = {
 
 IDENTITIES: Final[dict[np.ufunc, int]] = {
     np.add: 0,
-    np.minimum: LAST,
-    np.maximum: FIRST,
+    np.minimum: MAX_INT64,
+    np.maximum: MIN_INT64,
 }
 """The value of a measure without a value, which leaves any other as it is."""
-
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
 
 
 class Keys(NamedTuple):

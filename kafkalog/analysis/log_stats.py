@@ -26,9 +26,10 @@ import numpy.typing as npt
 from kafkalog import _speedups
 from kafkalog.analysis.group_totals import GroupTotals, Keys, function_of
 from kafkalog.analysis.stats_report import StatsReport, report_of
+from kafkalog.array_types import Int64s
 from kafkalog.decoding.batch_decoder import RecordViews, decode, find_headers
 from kafkalog.decoding.decompression import first_offsets
-from kafkalog.decoding.read_policy import FIRST, LAST, ReadPolicy
+from kafkalog.decoding.read_policy import ReadPolicy
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import LocatedError
 from kafkalog.formats.batch_headers import BatchHeaders, begin_times
@@ -38,6 +39,7 @@ from kafkalog.formats.layout import (
     NO_TIMESTAMP,
     RECORD_BATCH_OVERHEAD,
 )
+from kafkalog.integer_limits import MAX_INT64, MIN_INT64
 from kafkalog.query.header_columns import batch_values
 from kafkalog.query.header_counts import count_batches, counting_reader
 from kafkalog.query.partition_reader import PartitionReader, ScanProblem, SegmentStep
@@ -46,7 +48,6 @@ from kafkalog.query.sources import PartitionSource
 from kafkalog.query.splits import Split, divide_scan
 from kafkalog.text.close_matches import with_close_matches
 
-Int64s = npt.NDArray[np.int64]
 Found = TypeVar("Found")
 Rows: TypeAlias = "Mapping[str, npt.NDArray[Any]]"
 
@@ -275,8 +276,8 @@ class _StatsReading:
                     "records": records,
                     "batches": np.ones(len(rows), np.int64),
                     "bytes": rows["size_in_bytes"],
-                    "first_timestamp": _or_none(begin_times(rows), LAST),
-                    "max_timestamp": _or_none(rows["max_timestamp"], FIRST),
+                    "first_timestamp": _or_none(begin_times(rows), MAX_INT64),
+                    "max_timestamp": _or_none(rows["max_timestamp"], MIN_INT64),
                     "first_offset": self._first_offsets(step, rows, reader.policy),
                     "last_offset": rows["last_offset"],
                 }
@@ -386,8 +387,8 @@ class _DecodedBatches:
             "value_bytes": _lengths(records["value_length"]),
             "header_bytes": header_bytes(self.views),
             "null_values": (records["value_length"] < 0).astype(np.int64),
-            "first_timestamp": _or_none(time, LAST),
-            "max_timestamp": _or_none(time, FIRST),
+            "first_timestamp": _or_none(time, MAX_INT64),
+            "max_timestamp": _or_none(time, MIN_INT64),
             "first_offset": offset,
             "last_offset": offset,
         }
@@ -530,13 +531,13 @@ def power_of_two(sizes: npt.NDArray[Any]) -> Int64s:
 
 
 def periods(timestamps: Int64s, length_ms: int) -> Int64s:
-    """Return the beginning of the period of each timestamp; `FIRST` for none.
+    """Return the beginning of the period of each timestamp; `MIN_INT64` for none.
 
     >>> periods(np.array([7_199_999, -1]), 3_600_000).tolist()
     [3600000, -9223372036854775808]
     """
     begins = timestamps // length_ms * length_ms
-    return np.where(timestamps == NO_TIMESTAMP, FIRST, begins)
+    return np.where(timestamps == NO_TIMESTAMP, MIN_INT64, begins)
 
 
 def header_bytes(views: RecordViews) -> Int64s:

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.analysis.group_totals import FUNCTIONS, IDENTITIES, GroupTotals
-from kafkalog.decoding.read_policy import FIRST
 from kafkalog.export.arrow import TYPES, bytes_array
 from kafkalog.formats.layout import CODECS
+from kafkalog.integer_limits import MIN_INT64
 from kafkalog.optional_packages import require
 from kafkalog.query.log_contents import UNKNOWN_CODEC
 from kafkalog.reports import SHOWN, ReportBase, counted, html_table
@@ -277,7 +277,7 @@ def _group_of(
     if name == "codec" or name in labels:
         names = labels.get(name, [*CODECS, *[UNKNOWN_CODEC] * 3])
         return pa.array(names, pa.string()).take(pa.array(codes))
-    values = pa.array(codes, mask=codes == FIRST)
+    values = pa.array(codes, mask=codes == MIN_INT64)
     return values.cast(GROUP_TYPES.get(name, pa.int64()))
 
 

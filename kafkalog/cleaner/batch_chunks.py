@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog._speedups import Status
+from kafkalog.array_types import Bools, Bytes
 from kafkalog.cleaner.corrupt_batches import CorruptBatches
 from kafkalog.decoding.batch_decoder import RecordViews, decode
 from kafkalog.decoding.read_policy import Bounds
@@ -30,7 +31,6 @@ from kafkalog.errors import (
 )
 from kafkalog.formats.batch_headers import (
     BatchHeaders,
-    Bytes,
     crc_error,
     find_crc_mismatches,
     find_invalid_size_or_magic,
@@ -55,7 +55,6 @@ from kafkalog.segment.entry_search import (
 from kafkalog.storage.durable_file import DurableFile
 from kafkalog.storage.file_names import MAX_OFFSET
 
-Bools = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.intp]
 Pace = Callable[[int], None]
 """Called with the number of bytes read; it may sleep, or raise to stop reading."""

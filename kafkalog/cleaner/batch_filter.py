@@ -23,6 +23,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.array_types import Bools, Bytes, Int64s
 from kafkalog.cleaner.batch_chunks import Chunk, ChunkReader
 from kafkalog.cleaner.offset_map import OffsetMap
 from kafkalog.cleaner.retention_decision import (
@@ -42,12 +43,7 @@ from kafkalog.errors import (
     LogArgumentError,
     LogStateError,
 )
-from kafkalog.formats.batch_headers import (
-    BatchHeaders,
-    Bytes,
-    have_flag,
-    scan_headers,
-)
+from kafkalog.formats.batch_headers import BatchHeaders, have_flag, scan_headers
 from kafkalog.formats.layout import (
     BATCH,
     CODEC_MASK,
@@ -62,13 +58,9 @@ from kafkalog.formats.layout import (
     RECORD_BATCH_OVERHEAD,
     TRANSACTIONAL_FLAG,
 )
+from kafkalog.integer_limits import MAX_INT64
 from kafkalog.log.producers.producer_entry import ProducerStateEntry
 from kafkalog.validation.batch_conversion import read_headers
-
-Bools = npt.NDArray[np.bool_]
-Int64s = npt.NDArray[np.int64]
-
-MAX_TIMESTAMP: Final = 2**63 - 1
 
 KEPT_FLAGS: Final = LOG_APPEND_TIME_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
 
@@ -267,7 +259,7 @@ class BatchFilter:
         a negative horizon is not stored.
         """
         horizon = self.now_ms + self.delete_retention_ms
-        return horizon if horizon <= MAX_TIMESTAMP else NO_TIMESTAMP
+        return horizon if horizon <= MAX_INT64 else NO_TIMESTAMP
 
     def _protects_tombstones(self, rows: BatchHeaders) -> Bools:
         """Return in which batches tombstones may not be removed yet."""

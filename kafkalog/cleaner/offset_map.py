@@ -15,15 +15,12 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog._speedups import Mark
+from kafkalog.array_types import Bools, Int64s
 from kafkalog.encoding.record_columns import ByteColumn
 from kafkalog.errors import InvalidRecordError, LogArgumentError
-
-Bools = npt.NDArray[np.bool_]
-Int64s = npt.NDArray[np.int64]
 
 SLOT_BYTES: Final = 24
 """The MD5 of a key, 16 bytes, and its offset."""

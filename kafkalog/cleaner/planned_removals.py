@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from kafkalog.array_types import Int64s
 from kafkalog.cleaner.batch_chunks import ChunkReader
 from kafkalog.cleaner.batch_filter import RemovedRecords
 from kafkalog.cleaner.cleanable_range import find_cleanable
@@ -51,6 +51,7 @@ from kafkalog.decoding.record_counts import count_records
 from kafkalog.formats.batch_headers import have_flag
 from kafkalog.formats.layout import CONTROL_FLAG, MAX_BATCH_BYTES
 from kafkalog.formats.timestamps import as_ms
+from kafkalog.integer_limits import MAX_INT64
 from kafkalog.log.ownership import Name
 from kafkalog.log.retention import (
     LogOffsets,
@@ -69,13 +70,10 @@ from kafkalog.log.writable_log import WritableLog
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.storage.location import local_path
 
-Int64s = npt.NDArray[np.int64]
-
 CHUNK_BYTES: Final = 1 << 20
 ATTEMPTS: Final = 5
 """Number of times that a log is read again after a file of it has gone."""
 
-LONG_MAX: Final = 2**63 - 1
 CAUSES: Final = (
     RemovalCause.COMPACT,
     RemovalCause.TOMBSTONE,
@@ -253,7 +251,7 @@ def plan_expiry(
         if following is None or not is_replicated(following, offsets):
             return
         expiry = expires_ms(segment, config)
-        if expiry is None or expiry > LONG_MAX:
+        if expiry is None or expiry > MAX_INT64:
             return
         when = max(when, expiry)
         yield segment, when

@@ -19,11 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog import _speedups
+from kafkalog.array_types import Bools, Int64s
 from kafkalog.decoding.workspace import RecordSpans
 
-Bools = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.int8]
-Int64s = npt.NDArray[np.int64]
 Fact = TypeVar("Fact")
 """A bool of one batch or record, or a column of bools of many."""
 

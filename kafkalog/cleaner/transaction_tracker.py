@@ -16,14 +16,13 @@ from heapq import heappop, heappush
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.array_types import Bytes, Int64s
 from kafkalog.errors import InvalidRecordError, LocatedError
-from kafkalog.formats.batch_headers import BatchHeaders, Bytes
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.control_keys import KEY, ControlRecordType
 from kafkalog.formats.layout import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from kafkalog.indexes.txn_index import AbortedTransaction
 from kafkalog.log.markers import FirstRecords, control_records
-
-Int64s = npt.NDArray[np.int64]
 
 MAX_INT8 = 127
 ABORT = int(ControlRecordType.ABORT)

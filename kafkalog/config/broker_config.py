@@ -22,7 +22,6 @@ from kafkalog.config.log_config import (
     DAY_MS,
     GZIP_LEVELS,
     HOUR_MS,
-    LONG_MAX,
     LZ4_LEVELS,
     POLICIES,
     TIMESTAMP_TYPES,
@@ -45,6 +44,7 @@ from kafkalog.config.setting_types import (
 )
 from kafkalog.config.settings import Conflict, Settings, attribute_of, setting
 from kafkalog.errors import ConfigError
+from kafkalog.integer_limits import MAX_INT64
 
 MINUTE_MS: Final = 60_000
 DOUBLE_MAX: Final = 1.7976931348623157e308
@@ -136,7 +136,7 @@ class BrokerConfig(Settings):
     )
     replica_high_watermark_checkpoint_interval_ms: int = setting(LONG, 5_000)
     replica_alter_log_dirs_io_max_bytes_per_second: int = setting(
-        LONG, LONG_MAX, Range(0)
+        LONG, MAX_INT64, Range(0)
     )
     alter_log_dirs_replication_quota_window_num: int = setting(INT, 11, Range(1))
     alter_log_dirs_replication_quota_window_size_seconds: int = setting(
@@ -151,9 +151,9 @@ class BrokerConfig(Settings):
     log_index_size_max_bytes: int = setting(INT, 10 << 20, Range(4))
     log_index_interval_bytes: int = setting(INT, 4096, Range(0))
     log_preallocate: bool = setting(BOOLEAN, False)
-    log_flush_interval_messages: int = setting(LONG, LONG_MAX, Range(1))
+    log_flush_interval_messages: int = setting(LONG, MAX_INT64, Range(1))
     log_flush_interval_ms: int | None = setting(LONG, None)
-    log_flush_scheduler_interval_ms: int = setting(LONG, LONG_MAX)
+    log_flush_scheduler_interval_ms: int = setting(LONG, MAX_INT64)
     log_cleanup_policy: tuple[CleanupPolicy, ...] = setting(LIST, ("delete",), POLICIES)
     log_retention_bytes: int = setting(LONG, -1)
     log_retention_ms: int | None = setting(LONG, None)
@@ -164,7 +164,7 @@ class BrokerConfig(Settings):
     log_message_timestamp_type: MessageTimestampType = setting(
         STRING, "CreateTime", TIMESTAMP_TYPES
     )
-    log_message_timestamp_before_max_ms: int = setting(LONG, LONG_MAX, Range(0))
+    log_message_timestamp_before_max_ms: int = setting(LONG, MAX_INT64, Range(0))
     log_message_timestamp_after_max_ms: int = setting(LONG, HOUR_MS, Range(0))
     compression_type: CompressionType = setting(STRING, "producer", COMPRESSION_TYPES)
     compression_gzip_level: int = setting(INT, -1, GZIP_LEVELS)
@@ -186,7 +186,7 @@ class BrokerConfig(Settings):
     log_cleaner_min_cleanable_ratio: float = setting(DOUBLE, 0.5, Range(0, 1))
     log_cleaner_delete_retention_ms: int = setting(LONG, DAY_MS, Range(0))
     log_cleaner_min_compaction_lag_ms: int = setting(LONG, 0, Range(0))
-    log_cleaner_max_compaction_lag_ms: int = setting(LONG, LONG_MAX, Range(1))
+    log_cleaner_max_compaction_lag_ms: int = setting(LONG, MAX_INT64, Range(1))
 
     producer_id_expiration_ms: int = setting(INT, DAY_MS, Range(1))
     producer_id_expiration_check_interval_ms: int = setting(

@@ -28,10 +28,10 @@ from kafkalog.config.setting_types import (
 )
 from kafkalog.config.settings import Conflict, Settings, setting
 from kafkalog.errors import ConfigError
+from kafkalog.integer_limits import MAX_INT64
 
 HOUR_MS: Final = 60 * 60 * 1000
 DAY_MS: Final = 24 * HOUR_MS
-LONG_MAX: Final = (1 << 63) - 1
 AS_RETENTION: Final = -2
 """``local.retention.*`` with this value are equal to ``retention.*``."""
 
@@ -109,21 +109,21 @@ class LogConfig(Settings):
     segment_index_bytes: int = setting(INT, 10 << 20, Range(4))
     index_interval_bytes: int = setting(INT, 4096, Range(0))
     preallocate: bool = setting(BOOLEAN, False)
-    flush_messages: int = setting(LONG, LONG_MAX, Range(1))
-    flush_ms: int = setting(LONG, LONG_MAX, Range(0))
+    flush_messages: int = setting(LONG, MAX_INT64, Range(1))
+    flush_ms: int = setting(LONG, MAX_INT64, Range(0))
     cleanup_policy: tuple[CleanupPolicy, ...] = setting(LIST, ("delete",), POLICIES)
     retention_bytes: int = setting(LONG, -1)
     retention_ms: int = setting(LONG, 7 * DAY_MS, Range(-1))
     file_delete_delay_ms: int = setting(LONG, 60_000, Range(0))
     delete_retention_ms: int = setting(LONG, DAY_MS, Range(0))
     min_compaction_lag_ms: int = setting(LONG, 0, Range(0))
-    max_compaction_lag_ms: int = setting(LONG, LONG_MAX, Range(1))
+    max_compaction_lag_ms: int = setting(LONG, MAX_INT64, Range(1))
     min_cleanable_dirty_ratio: float = setting(DOUBLE, 0.5, Range(0, 1))
     max_message_bytes: int = setting(INT, (1 << 20) + 12, Range(0))
     message_timestamp_type: MessageTimestampType = setting(
         STRING, "CreateTime", TIMESTAMP_TYPES
     )
-    message_timestamp_before_max_ms: int = setting(LONG, LONG_MAX, Range(0))
+    message_timestamp_before_max_ms: int = setting(LONG, MAX_INT64, Range(0))
     message_timestamp_after_max_ms: int = setting(LONG, HOUR_MS, Range(0))
     compression_type: CompressionType = setting(STRING, "producer", COMPRESSION_TYPES)
     compression_gzip_level: int = setting(INT, -1, GZIP_LEVELS)

@@ -33,6 +33,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.array_types import Bools, Int64s
 from kafkalog.copies.image_search import SECTOR_BYTES
 from kafkalog.errors import LogArgumentError
 from kafkalog.formats.batch_headers import BatchHeaders
@@ -50,9 +51,7 @@ MAX_COPIES: Final = 16
 SAME: Final = ("base_offset", "last_offset", "size_in_bytes", "crc", "leader_epoch")
 """Fields that copies of a batch have in common. The CRC covers the others."""
 
-Int64s = npt.NDArray[np.int64]
 UInt64s = npt.NDArray[np.uint64]
-Bools = npt.NDArray[np.bool_]
 
 
 class Run(NamedTuple):

@@ -16,6 +16,7 @@ from typing import Final, Self
 
 import numpy as np
 
+from kafkalog.array_types import Bytes
 from kafkalog.config import LogConfig
 from kafkalog.decoding.record_counts import count_records
 from kafkalog.errors import (
@@ -23,11 +24,7 @@ from kafkalog.errors import (
     KafkaLogError,
     UnsupportedFormatError,
 )
-from kafkalog.formats.batch_headers import (
-    BatchHeaders,
-    Bytes,
-    have_flag,
-)
+from kafkalog.formats.batch_headers import BatchHeaders, have_flag
 from kafkalog.formats.checkpoint import EpochEntry
 from kafkalog.formats.layout import (
     CONTROL_FLAG,
@@ -39,6 +36,7 @@ from kafkalog.formats.partition_files import (
     format_clean_shutdown,
 )
 from kafkalog.formats.properties import MetaProperties
+from kafkalog.integer_limits import MAX_INT64
 from kafkalog.log.opening import open_to_append
 from kafkalog.log.ownership import Name
 from kafkalog.log.writable_log import WritableLog
@@ -58,11 +56,10 @@ from kafkalog.verification.sidecar_checks import QUORUM_STATE
 BOOTSTRAP: Final = "bootstrap.checkpoint"
 """The first records of a new cluster's metadata log."""
 
-NEVER_MS: Final = 2**63 - 1
-SOURCE_SEGMENTS: Final = LogConfig(segment_bytes=MAX_FILE_BYTES, segment_ms=NEVER_MS)
+SOURCE_SEGMENTS: Final = LogConfig(segment_bytes=MAX_FILE_BYTES, segment_ms=MAX_INT64)
 """Settings with which segments begin only where those of the source do."""
 
-NEW_SEGMENTS: Final = LogConfig(segment_ms=NEVER_MS)
+NEW_SEGMENTS: Final = LogConfig(segment_ms=MAX_INT64)
 """Settings with which segments begin as in a new log, by their size."""
 
 

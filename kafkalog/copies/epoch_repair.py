@@ -14,7 +14,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from kafkalog.formats.batch_headers import BatchHeaders, Bytes
+from kafkalog.array_types import Bytes
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.checkpoint import EpochEntry
 from kafkalog.formats.layout import LOG_OVERHEAD, NO_LEADER_EPOCH
 from kafkalog.log.leader_epochs import certain_epoch, epoch_for_offset

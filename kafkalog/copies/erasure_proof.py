@@ -20,6 +20,7 @@ from typing import ClassVar, Final
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.array_types import Int64s
 from kafkalog.copies.record_selection import RecordSelection
 from kafkalog.copies.repair_originals import kept_originals
 from kafkalog.copies.selected_batches import contiguous_runs
@@ -41,8 +42,6 @@ from kafkalog.storage.log_directory import is_partition, list_partitions
 SEARCH_BYTES: Final = 4 << 20
 MENTIONED_KEYS: Final = 100
 """Maximum number of keys whose mentions are counted, as each takes a search."""
-
-Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,11 +21,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog._speedups import find_batch
+from kafkalog.array_types import Bytes
 from kafkalog.errors import NotALogDirectoryError
 from kafkalog.formats.batch_headers import (
     PLAUSIBLE_OFFSETS,
     BatchHeaders,
-    Bytes,
     find_crc_mismatches,
     scan_headers,
 )

@@ -47,13 +47,14 @@ from kafkalog.copies.target_cluster import (
     target_cluster,
 )
 from kafkalog.copies.unchanged_copy import why_unchanged
-from kafkalog.decoding.read_policy import FIRST, Bounds, OnCorruption, ReadPolicy
+from kafkalog.decoding.read_policy import Bounds, OnCorruption, ReadPolicy
 from kafkalog.errors import (
     LogArgumentError,
     LogStateError,
     NotALogDirectoryError,
 )
 from kafkalog.formats.layout import MAX_BATCH_BYTES
+from kafkalog.integer_limits import MIN_INT64
 from kafkalog.log.ownership import Name
 from kafkalog.messages.internal_records import INTERNAL_TOPICS
 from kafkalog.query.newest_records import CONSUMER_OFFSETS
@@ -347,7 +348,7 @@ def _partitions(source: Source) -> list[PartitionSource]:
 
 def _bounds_of(source: PartitionSource, start: Offset, end: Offset) -> Bounds:
     """Return the bounds of a partition; without a start, whole segments are copied."""
-    unbounded = replace(source, log_start_offset=FIRST)
+    unbounded = replace(source, log_start_offset=MIN_INT64)
     return bounds_of(unbounded, start, end, (None, None))
 
 

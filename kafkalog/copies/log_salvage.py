@@ -15,6 +15,7 @@ from typing import Final
 
 import numpy as np
 
+from kafkalog.array_types import Bytes
 from kafkalog.copies.batch_runs import Chain, HeaderFile, RunFinder, chains_of
 from kafkalog.copies.copy_directory import (
     NEW_SEGMENTS,
@@ -30,7 +31,7 @@ from kafkalog.errors import (
     LogArgumentError,
     NotALogDirectoryError,
 )
-from kafkalog.formats.batch_headers import BatchHeaders, Bytes
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.log.cluster_metadata import METADATA_PARTITION
 from kafkalog.log.ownership import Name
 from kafkalog.log.remote_offsets import find_missing_start

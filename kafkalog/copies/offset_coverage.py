@@ -11,11 +11,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from kafkalog.array_types import Int64s
 from kafkalog.formats.batch_headers import BatchHeaders
-
-Int64s = npt.NDArray[np.int64]
 
 
 class OffsetRange(NamedTuple):

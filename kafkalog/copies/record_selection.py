@@ -15,6 +15,7 @@ from typing import Final, TypeAlias, TypedDict
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.array_types import Bools
 from kafkalog.decoding.batch_decoder import RecordViews
 from kafkalog.decoding.decoded_columns import ColumnBuffers
 from kafkalog.decoding.read_policy import Bounds
@@ -27,7 +28,6 @@ from kafkalog.query.record_search import are_within, with_headers
 from kafkalog.query.records import Origin, Records, ViewColumn, make_views
 from kafkalog.query.sources import Offset
 
-Bools = npt.NDArray[np.bool_]
 Predicate: TypeAlias = "Callable[[Records[ViewColumn]], npt.ArrayLike]"
 """Returns which records of a chunk are selected, as an array of bools."""
 

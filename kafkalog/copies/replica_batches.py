@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.array_types import Bools
 from kafkalog.copies.known_offsets import KnownOffsets
 from kafkalog.copies.offset_coverage import OffsetRange
 from kafkalog.copies.valid_batches import ValidBatches
@@ -27,9 +28,6 @@ from kafkalog.formats.layout import BATCH, NO_LEADER_EPOCH
 from kafkalog.log.leader_epochs import epoch_for_offset
 from kafkalog.log.ownership import Name
 from kafkalog.segment.log_segment import LogSegment
-
-Bools = npt.NDArray[np.bool_]
-Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(slots=True)

@@ -22,6 +22,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.array_types import Bools
 from kafkalog.copies.copy_directory import (
     SOURCE_SEGMENTS,
     CopiedLog,
@@ -31,7 +32,7 @@ from kafkalog.copies.copy_directory import (
 from kafkalog.copies.epoch_repair import restore_header
 from kafkalog.copies.heal_report import HealedPartition, HealReport
 from kafkalog.copies.offset_coverage import OffsetRange
-from kafkalog.copies.replica_batches import Bools, ReplicaBatches
+from kafkalog.copies.replica_batches import ReplicaBatches
 from kafkalog.errors import (
     CorruptRecordError,
     LogArgumentError,

@@ -42,6 +42,7 @@ from kafkalog.errors import (
 )
 from kafkalog.formats.partition_files import PartitionMetadata
 from kafkalog.formats.producer_snapshot import format_snapshot, parse_snapshot
+from kafkalog.integer_limits import MAX_INT32, MAX_INT64
 from kafkalog.log.log_segments import list_segments
 from kafkalog.log.ownership import Name
 from kafkalog.log.topic_settings import TopicSettings
@@ -70,9 +71,9 @@ from kafkalog.storage.location import Location, local_path
 from kafkalog.storage.pending_directory import PendingDirectory
 
 UNLIMITED: Final = {
-    "segment.bytes": 2**31 - 1,
-    "internal.segment.bytes": 2**31 - 1,
-    "segment.ms": 2**63 - 1,
+    "segment.bytes": MAX_INT32,
+    "internal.segment.bytes": MAX_INT32,
+    "segment.ms": MAX_INT64,
     "segment.jitter.ms": 0,
     "retention.ms": -1,
     "retention.bytes": -1,

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from kafkalog.array_types import Bools, Bytes, Int64s
 from kafkalog.cleaner.batch_filter import (
     COPY,
     FilteredChunk,
@@ -29,19 +29,13 @@ from kafkalog.cleaner.batch_filter import (
 from kafkalog.cleaner.retention_decision import BatchDecision
 from kafkalog.copies.record_selection import RecordSelection
 from kafkalog.decoding.batch_decoder import decode
-from kafkalog.decoding.read_policy import (
-    FIRST,
-    STRICT,
-    Bounds,
-    CrcCheck,
-    ReadPolicy,
-)
+from kafkalog.decoding.read_policy import STRICT, Bounds, CrcCheck, ReadPolicy
 from kafkalog.decoding.record_counts import count_records
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.encoding.batch_encoder import encode
 from kafkalog.encoding.record_columns import ByteColumn, RecordColumns
 from kafkalog.errors import CorruptCheckpointError, LocatedError
-from kafkalog.formats.batch_headers import BatchHeaders, Bytes, have_flag
+from kafkalog.formats.batch_headers import BatchHeaders, have_flag
 from kafkalog.formats.layout import (
     BATCH,
     CONTROL_FLAG,
@@ -51,6 +45,7 @@ from kafkalog.formats.layout import (
     NO_SEQUENCE,
     NO_TIMESTAMP,
 )
+from kafkalog.integer_limits import MIN_INT64
 from kafkalog.log.log_segments import (
     OpenSegment,
     from_offset,
@@ -71,8 +66,6 @@ from kafkalog.storage.checkpoint_file import LOG_STARTS
 from kafkalog.storage.file_names import MAX_OFFSET
 from kafkalog.storage.location import Location
 
-Bools = npt.NDArray[np.bool_]
-Int64s = npt.NDArray[np.int64]
 Progress = Callable[[int], None]
 """Called with the number of bytes read since the last call."""
 
@@ -171,7 +164,7 @@ class SelectedBatches:
     def _remote_from(self, segments: list[LogSegment]) -> int | None:
         """Return the log start offset of a tiered log, of which all is selected."""
         line = self.source.log_start_offset
-        start = None if line == FIRST else line
+        start = None if line == MIN_INT64 else line
         missing = find_missing_start(self.directory, segments, start)
         if missing is None or missing.is_tiered is False:
             return None
@@ -193,7 +186,7 @@ class SelectedBatches:
         if not self.policy.skips:
             raise error
         self._skip(error, None, None)
-        return FIRST
+        return MIN_INT64
 
     def least_bytes(self) -> int:
         """Return the bytes that the copy has at least, by the sizes of files.

@@ -20,9 +20,10 @@ from typing import Final, NamedTuple, Self, TypeVar
 
 import numpy as np
 
+from kafkalog.array_types import Bytes, Int64s
 from kafkalog.copies.epoch_repair import misfit_epochs, restore_header
 from kafkalog.copies.known_offsets import KnownOffsets
-from kafkalog.copies.offset_coverage import Int64s, OffsetCoverage
+from kafkalog.copies.offset_coverage import OffsetCoverage
 from kafkalog.decoding.batch_decoder import decode
 from kafkalog.decoding.decompression import first_offsets
 from kafkalog.decoding.read_policy import Bounds, ReadPolicy
@@ -30,7 +31,6 @@ from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import BatchTooLargeError, LocatedError
 from kafkalog.formats.batch_headers import (
     BatchHeaders,
-    Bytes,
     find_crc_mismatches,
     scan_headers,
 )

@@ -25,12 +25,13 @@ import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog._speedups import Status
+from kafkalog.array_types import Bytes
 from kafkalog.decoding.decompression import Payloads, decompress_batches
 from kafkalog.decoding.large_batches import record_error, split_large_batches
 from kafkalog.decoding.read_policy import Bounds
 from kafkalog.decoding.workspace import DecodeWorkspace, Found, RecordSpans
 from kafkalog.errors import CorruptRecordError, LocatedError
-from kafkalog.formats.batch_headers import BatchHeaders, Bytes, crc_error, decode_error
+from kafkalog.formats.batch_headers import BatchHeaders, crc_error, decode_error
 from kafkalog.formats.layout import (
     CODEC_MASK,
     MIN_MESSAGE_BYTES,

@@ -17,9 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog import _speedups
+from kafkalog.array_types import Bytes
 from kafkalog.codecs.compression import bounded_decompressor, decompressor
 from kafkalog.errors import LocatedError
-from kafkalog.formats.batch_headers import BatchHeaders, Bytes
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import CODEC_MASK
 
 Content = bytes | memoryview

@@ -22,13 +22,9 @@ import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog._speedups import Status
-from kafkalog.decoding.workspace import (
-    DecodeResult,
-    DecompressionBuffer,
-    Int64s,
-    Within,
-)
-from kafkalog.formats.batch_headers import BatchHeaders, Bytes
+from kafkalog.array_types import Bytes, Int64s
+from kafkalog.decoding.workspace import DecodeResult, DecompressionBuffer, Within
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import MIN_RECORD_BYTES
 
 MIN_HEADER_BYTES: Final = 2

@@ -15,10 +15,11 @@ import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog._speedups import Status
+from kafkalog.array_types import Bytes
 from kafkalog.decoding.compressed_streams import CompressedStreams
 from kafkalog.decoding.workspace import DecodeWorkspace, Workspace
 from kafkalog.errors import BatchTooLargeError, LocatedError
-from kafkalog.formats.batch_headers import BatchHeaders, Bytes, decode_error
+from kafkalog.formats.batch_headers import BatchHeaders, decode_error
 from kafkalog.formats.layout import CODEC_MASK
 
 DECOMPRESSED_BYTES: Final = 5 << 18

@@ -20,9 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.formats.layout import MAX_BATCH_BYTES
-
-FIRST: Final = -(2**63)
-LAST: Final = 2**63 - 1
+from kafkalog.integer_limits import MAX_INT64, MIN_INT64
 
 LARGE_BATCH_BYTES: Final = 4 << 20
 """Size above which a batch is decoded in parts of this size, its CRC checked before.
@@ -42,8 +40,8 @@ class Bounds:
     A record without a timestamp is outside of any bound on timestamps.
     """
 
-    start_offset: int = FIRST
-    end_offset: int = LAST
+    start_offset: int = MIN_INT64
+    end_offset: int = MAX_INT64
     start_timestamp: int | None = None
     end_timestamp: int | None = None
 
@@ -55,11 +53,14 @@ class Bounds:
     def as_array(self) -> npt.NDArray[np.int64]:
         """Return the first and last offset and timestamp, inclusive, for kernels."""
         start, end = self.start_timestamp, self.end_timestamp
+        last = self.end_offset
+        if last < MAX_INT64:  # there is an end, which is exclusive
+            last = max(last - 1, MIN_INT64)
         bounds = (
             self.start_offset,
-            LAST if self.end_offset == LAST else max(self.end_offset - 1, FIRST),
-            FIRST if start is None else start,
-            LAST if end is None else max(end - 1, FIRST),
+            last,
+            MIN_INT64 if start is None else start,
+            MAX_INT64 if end is None else max(end - 1, MIN_INT64),
         )
         return np.array(bounds, np.int64)
 

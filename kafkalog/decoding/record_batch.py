@@ -15,13 +15,13 @@ from typing import NamedTuple
 import numpy as np
 
 from kafkalog._speedups import Status
+from kafkalog.array_types import Bytes
 from kafkalog.decoding.batch_decoder import RecordViews, decode, find_headers
 from kafkalog.decoding.read_policy import Bounds
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import LocatedError
 from kafkalog.formats.batch_headers import (
     BatchHeaders,
-    Bytes,
     BytesLike,
     decode_error,
     find_crc_mismatches,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from kafkalog.array_types import Bytes
 from kafkalog.decoding.batch_decoder import decode
 from kafkalog.decoding.read_policy import Bounds
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import LocatedError
-from kafkalog.formats.batch_headers import BatchHeaders, Bytes, counts_fit
+from kafkalog.formats.batch_headers import BatchHeaders, counts_fit
 from kafkalog.formats.layout import MAX_BATCH_BYTES
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog import _speedups
+from kafkalog.array_types import Int64s
 
-Int64s = npt.NDArray[np.int64]
 Found = TypeVar("Found", covariant=True)
 Within = tuple[Int64s, bool]
 """First and last offset and timestamp; whether timestamps are bounded."""

@@ -13,11 +13,11 @@ from itertools import chain
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from kafkalog.array_types import Int64s
 from kafkalog.log.producers.hash_order import computed_order
 
-Pairs = npt.NDArray[np.int64]
+Pairs = Int64s
 """Findings in one file, of shape (n, 2)."""
 
 MOST_PAIRS: Final = 1 << 20

@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog._speedups import DumpFlag, Halt
+from kafkalog.array_types import Bytes
 from kafkalog.codecs.java_streams import java_stream
 from kafkalog.dump.batch_faults import (
     batch_stream_fault,
@@ -67,8 +67,6 @@ RUN: Final = np.dtype(
 STEP_BYTES: Final = 1 << 20
 OUT_BYTES: Final = 1 << 20
 PAIRS: Final = 1 << 12
-
-Bytes = npt.NDArray[np.uint8]
 
 
 class LogDump:

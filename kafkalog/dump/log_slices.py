@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from kafkalog.array_types import Int64s
 from kafkalog.dump.batch_faults import (
     is_cut_header,
     load_fault,
@@ -49,8 +49,6 @@ from kafkalog.storage.byte_source import FileSource, MemorySource
 
 STEP_BYTES: Final = 4 << 20
 NEAR: Final = 1 << 10
-
-Int64s = npt.NDArray[np.int64]
 
 
 class SlicedLog(AbstractContextManager["SlicedLog"]):

@@ -13,10 +13,10 @@ import numpy as np
 
 from kafkalog import _speedups
 from kafkalog._speedups import DumpFlag
+from kafkalog.array_types import Bytes
 from kafkalog.dump.dump_options import DumpOptions
 from kafkalog.dump.record_text import Describe, Read, control_text, describe_text
 from kafkalog.dump.streams import Row, Streams, members_of
-from kafkalog.formats.batch_headers import Bytes
 from kafkalog.messages.schema_compiler import compile_schemas
 from kafkalog.text.bytes_text import AsData, bytes_as_data, repair_utf8
 

@@ -13,9 +13,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from kafkalog.encoding.record_columns import ByteColumn, HeaderColumns, Int64s
+from kafkalog.array_types import Int64s
+from kafkalog.encoding.record_columns import ByteColumn, HeaderColumns
 from kafkalog.errors import MissingDependencyError, UnfitRecordsError
 from kafkalog.formats.layout import NO_TIMESTAMP
+from kafkalog.integer_limits import MAX_INT64
 
 MAX_LENGTH: Final = 2**31 - 1
 _UNITS: Final = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
@@ -83,7 +85,7 @@ def timestamps_from_arrow(column: Any) -> Int64s:
         raise UnfitRecordsError(_first_line(error)) from None
     valid = _validity(array)
     raw: Int64s = array.fill_null(0).to_numpy(zero_copy_only=False)
-    most = 2**63 // factor - 1
+    most = (MAX_INT64 + 1) // factor - 1
     if factor > 1 and len(raw) and max(-raw.min(), raw.max()) > most:
         reason = f"times from {raw.min()} to {raw.max()} {dtype.unit}"
         raise UnfitRecordsError(f"{reason}, expected -{most} to {most}")

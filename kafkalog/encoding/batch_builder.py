@@ -20,11 +20,10 @@ from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
+from kafkalog.array_types import Bytes, Int64s
 from kafkalog.codecs.compression import Codec, find_magic_fault
 from kafkalog.encoding.batch_encoder import (
     DEFAULT_BATCH_BYTES,
-    BatchHeaders,
-    Bytes,
     batch_rows,
     encode,
     encode_measured,
@@ -34,12 +33,12 @@ from kafkalog.encoding.message_sets import encode_messages
 from kafkalog.encoding.record_columns import (
     ByteColumn,
     Header,
-    Int64s,
     RecordColumns,
     header_columns,
 )
 from kafkalog.errors import InvalidRecordError
 from kafkalog.formats import layout
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import TimestampType
 
 

@@ -9,24 +9,21 @@ Source: ``DefaultRecordBatch.java``, ``MemoryRecordsBuilder.java``.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kafkalog import _speedups
+from kafkalog.array_types import Bytes, Int64s
 from kafkalog.codecs.compression import Codec, compress
-from kafkalog.encoding.record_columns import Int64s, RecordColumns
+from kafkalog.encoding.record_columns import RecordColumns
 from kafkalog.errors import InvalidRecordError
 from kafkalog.formats import layout
-
-BatchHeaders: TypeAlias = npt.NDArray[np.void]
-Bytes: TypeAlias = npt.NDArray[np.uint8]
+from kafkalog.formats.batch_headers import BatchHeaders
+from kafkalog.integer_limits import MAX_INT64
 
 DEFAULT_BATCH_BYTES: Final = 16384
 """Default of Kafka's ``batch.size``, the size of a producer's batch."""
-
-_UNLIMITED: Final = 2**63 - 1
 
 
 class BatchSplit(NamedTuple):
@@ -109,8 +106,8 @@ def split_into_batches(
     bounds, payloads = np.empty(records + 1, np.int64), np.empty(records, np.int64)
     batches, rows = _speedups.split_records(
         *columns,
-        _UNLIMITED if batch_bytes is None else batch_bytes,
-        _UNLIMITED if rows_per_batch is None else rows_per_batch,
+        MAX_INT64 if batch_bytes is None else batch_bytes,
+        MAX_INT64 if rows_per_batch is None else rows_per_batch,
         bounds,
         payloads,
     )

@@ -16,6 +16,7 @@ from typing import Final
 
 import numpy as np
 
+from kafkalog.array_types import Bytes
 from kafkalog.encoding.batch_builder import BatchSettings, header_rows
 from kafkalog.encoding.batch_encoder import (
     BatchSplit,
@@ -24,7 +25,7 @@ from kafkalog.encoding.batch_encoder import (
 )
 from kafkalog.encoding.record_columns import RecordColumns
 from kafkalog.errors import InvalidRecordError
-from kafkalog.formats.batch_headers import BatchHeaders, Bytes
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import LOG_OVERHEAD, RECORD_BATCH_OVERHEAD
 
 BUFFER_BYTES: Final = 2 << 20

@@ -13,7 +13,8 @@ from typing import NamedTuple, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-Int64s: TypeAlias = npt.NDArray[np.int64]
+from kafkalog.array_types import Int64s
+
 HeaderColumns: TypeAlias = "tuple[Int64s, ByteColumn, ByteColumn]"
 Header: TypeAlias = tuple[str | bytes, bytes | None]
 

@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 
+from kafkalog.array_types import Int64s
 from kafkalog.encoding.arrow_input import (
     bytes_from_arrow,
     columns_from_arrow,
@@ -23,14 +24,10 @@ from kafkalog.encoding.arrow_input import (
     is_arrow,
     timestamps_from_arrow,
 )
-from kafkalog.encoding.record_columns import (
-    ByteColumn,
-    HeaderColumns,
-    Int64s,
-    RecordColumns,
-)
+from kafkalog.encoding.record_columns import ByteColumn, HeaderColumns, RecordColumns
 from kafkalog.errors import UnfitRecordsError
 from kafkalog.formats.layout import NO_TIMESTAMP
+from kafkalog.integer_limits import MAX_INT64
 from kafkalog.text.close_matches import with_close_matches
 
 WRITTEN_COLUMNS: Final = ("key", "value", "timestamp", "headers")
@@ -47,7 +44,6 @@ IGNORED_COLUMNS: Final = frozenset(
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MS: Final = timedelta(milliseconds=1)
-_MAX_INT64: Final = 2**63 - 1
 _BYTES: Final = (bytes, bytearray, memoryview)
 
 
@@ -231,8 +227,8 @@ def _whole_ms(column: Any) -> Int64s:
     if column.dtype.kind == "M":
         ms = column.astype("datetime64[ms]")
         return np.where(np.isnat(ms), NO_TIMESTAMP, ms.view(np.int64))
-    if column.dtype == np.uint64 and column.max(initial=0) > _MAX_INT64:
-        raise UnfitRecordsError(f"{column.max()}, expected at most {_MAX_INT64}")
+    if column.dtype == np.uint64 and column.max(initial=0) > MAX_INT64:
+        raise UnfitRecordsError(f"{column.max()}, expected at most {MAX_INT64}")
     return np.ascontiguousarray(column, np.int64)
 
 
@@ -241,7 +237,7 @@ def _timestamps_of_cells(cells: Sequence[Any]) -> Int64s:
     for row, cell in enumerate(cells):
         if isinstance(cell, datetime) and cell.tzinfo is not None:
             times.append((cell - _EPOCH) // _MS)
-        elif isinstance(cell, (int, np.integer)) and abs(int(cell)) <= _MAX_INT64:
+        elif isinstance(cell, (int, np.integer)) and abs(int(cell)) <= MAX_INT64:
             times.append(int(cell))
         elif cell is None:
             times.append(NO_TIMESTAMP)

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.array_types import Bytes
 from kafkalog.decoding.batch_decoder import DecodedRecords, find_records
 from kafkalog.decoding.decoded_columns import (
     ColumnBuffers,
@@ -43,7 +44,7 @@ from kafkalog.encoding.batch_encoder import encode
 from kafkalog.encoding.record_columns import RecordColumns
 from kafkalog.errors import ConfigError, LocatedError, NotALogDirectoryError
 from kafkalog.export import arrow
-from kafkalog.formats.batch_headers import BatchHeaders, Bytes
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import (
     BATCH,
     CODEC_MASK,

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import numpy as np
 
+from kafkalog.array_types import Int64s
 from kafkalog.export.arrow import TYPES
 from kafkalog.export.batch_streams import stream_of
 from kafkalog.formats.batch_headers import BatchHeaders, begin_times
 from kafkalog.formats.layout import CODECS, NO_TIMESTAMP
 from kafkalog.optional_packages import require
 from kafkalog.query.header_columns import batch_values
-from kafkalog.query.header_counts import Int64s, count_batches, counting_reader
+from kafkalog.query.header_counts import count_batches, counting_reader
 from kafkalog.query.log_contents import UNKNOWN_CODEC
 from kafkalog.query.partition_reader import SegmentStep
 from kafkalog.query.scan import Scan, ScanArguments, Source, scan

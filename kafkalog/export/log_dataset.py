@@ -14,10 +14,10 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
-from kafkalog.decoding.read_policy import FIRST, LAST
 from kafkalog.export.arrow import to_batches
 from kafkalog.export.batch_streams import stream_of
 from kafkalog.export.filter_terms import read_filter
+from kafkalog.integer_limits import MAX_INT64, MIN_INT64
 from kafkalog.optional_packages import require
 from kafkalog.query.narrowing import narrow
 from kafkalog.query.scan import Scan, ScanArguments, Source, scan
@@ -277,9 +277,9 @@ def _range_expression(
 ) -> pc.Expression:
     offset = pc.field("offset")
     within = (pc.field("topic") == topic) & (pc.field("partition") == partition)
-    if start > FIRST:
+    if start > MIN_INT64:
         within &= offset >= start
-    return within & (offset < end) if end < LAST else within
+    return within & (offset < end) if end < MAX_INT64 else within
 
 
 def scanner_of(

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog._speedups import Status
+from kafkalog.array_types import Bytes, Int32s
 from kafkalog.codecs.checksum import crc32, crc32c, crc_mismatch
 from kafkalog.errors import CorruptRecordError
 from kafkalog.formats.layout import (
@@ -39,9 +40,7 @@ from kafkalog.formats.layout import (
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-Bytes = npt.NDArray[np.uint8]
 BytesLike: TypeAlias = "Buffer | Bytes"
-Int32s = npt.NDArray[np.int32]
 BatchHeaders = npt.NDArray[np.void]
 
 RECORDS_COUNT: Final = slice(57, 61)

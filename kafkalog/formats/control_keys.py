@@ -18,16 +18,12 @@ from enum import IntEnum
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from kafkalog.array_types import Bytes, Int32s, Int64s
 from kafkalog.errors import CorruptRecordError
 
 KEY: Final = struct.Struct(">hh")
 _SIGN: Final = 1 << 15
-
-Bytes = npt.NDArray[np.uint8]
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
 
 
 class ControlRecordType(IntEnum):

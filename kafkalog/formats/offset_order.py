@@ -15,9 +15,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.array_types import Int64s
 from kafkalog.errors import CorruptRecordError
-
-Int64s = npt.NDArray[np.int64]
 
 AFTER_ALL: Final = 2**63
 

@@ -12,13 +12,13 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.integer_limits import MAX_INT64, MIN_INT64
+
 Time = int | datetime
 Times = npt.ArrayLike | Time | Sequence[Time]
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND: Final = timedelta(milliseconds=1)
-MIN_INT64: Final = -(2**63)
-MAX_INT64: Final = 2**63 - 1
 US_PER_MS: Final = 1000
 MAX_MS_IN_US: Final = MAX_INT64 // US_PER_MS
 """The greatest timestamp that 64 bits of microseconds hold; minus it is the least."""

@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog.errors import CorruptIndexError
+from kafkalog.integer_limits import MAX_INT64, MIN_INT64
 from kafkalog.storage.byte_source import SMALL_BYTES, open_regular
 from kafkalog.storage.location import AnyPath, Location, locate
 from kafkalog.storage.remote_source import RemotePath
@@ -32,7 +33,6 @@ from kafkalog.storage.remote_source import RemotePath
 Entries = npt.NDArray[np.void]
 Path_ = str | os.PathLike[str]
 LARGE_BYTES: Final = 1 << 16  # from here on, looking up a file's holes is faster
-OFFSETS: Final = np.iinfo(np.int64)
 _NAME: Final = re.compile(r"([0-9]+)[._]")
 
 
@@ -338,7 +338,7 @@ class IndexTable(ABC):
         self, field: tuple[int, int], base: int, start: int, end: int
     ) -> slice[int, int, None]:
         """Return the slice of the slots whose field is in ``[start, end)``."""
-        last_below = [max(bound - 1, int(OFFSETS.min)) for bound in (start, end)]
+        last_below = [max(bound - 1, MIN_INT64) for bound in (start, end)]
         low, high = (self._slots(field, base, last_below) + 1).tolist()
         return slice(low, max(low, high))
 
@@ -366,7 +366,7 @@ def as_int64(values: npt.ArrayLike) -> npt.NDArray[np.int64]:
     if targets.dtype.kind not in "iu":
         raise TypeError(f"array of {targets.dtype}, expected integers that fit int64")
     if targets.dtype.kind == "u" and targets.dtype.itemsize == 8:
-        targets = np.minimum(targets, np.uint64(OFFSETS.max))
+        targets = np.minimum(targets, np.uint64(MAX_INT64))
     return np.asarray(targets, np.int64, order="C")
 
 
@@ -382,7 +382,7 @@ def base_offset_of(path: AnyPath) -> int:
     (41000, 7)
     """
     name = _NAME.match(locate(path).name)
-    if name is None or int(name[1]) > OFFSETS.max:
+    if name is None or int(name[1]) > MAX_INT64:
         raise ValueError(
             f"file name {locate(path).name!r}, expected one that begins with an offset"
         )

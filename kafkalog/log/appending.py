@@ -26,6 +26,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from kafkalog import _speedups
+from kafkalog.array_types import Bytes
 from kafkalog.decoding.record_batch import RecordBatch
 from kafkalog.encoding.producer_batches import BUFFER_BYTES, ProducerBatches
 from kafkalog.errors import (
@@ -35,7 +36,7 @@ from kafkalog.errors import (
     RecordBatchTooLargeError,
     UnexpectedAppendOffsetError,
 )
-from kafkalog.formats.batch_headers import BatchHeaders, Bytes
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import (
     CODECS,
     MAX_BATCH_BYTES,
@@ -44,6 +45,7 @@ from kafkalog.formats.layout import (
     NO_PRODUCER_ID,
     CodecName,
 )
+from kafkalog.integer_limits import MAX_INT32
 from kafkalog.log import rolling
 from kafkalog.log.flushing import flush, flush_due_at
 from kafkalog.log.markers import read_markers
@@ -57,7 +59,7 @@ from kafkalog.log.producers.producer_updates import (
 from kafkalog.log.rolling import roll, should_roll
 from kafkalog.log.state import LogState
 from kafkalog.log.watermarks import find_first_unstable, raise_to_log_end
-from kafkalog.storage.file_names import MAX_INT32, MAX_OFFSET
+from kafkalog.storage.file_names import MAX_OFFSET
 from kafkalog.validation.append_analysis import analyze_appends
 from kafkalog.validation.append_policy import AppendPolicy, rules_of
 from kafkalog.validation.appends import (

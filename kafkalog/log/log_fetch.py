@@ -17,9 +17,10 @@ from typing import NamedTuple
 import numpy as np
 
 from kafkalog._speedups import Status
+from kafkalog.array_types import Bytes
 from kafkalog.decoding.record_batch import RecordBatch
 from kafkalog.errors import OffsetOutOfRangeError
-from kafkalog.formats.batch_headers import Bytes, scan_headers, size_field
+from kafkalog.formats.batch_headers import scan_headers, size_field
 from kafkalog.formats.layout import LOG_OVERHEAD
 from kafkalog.indexes.txn_index import AbortedTransaction
 from kafkalog.log.offset_metadata import OffsetMetadata

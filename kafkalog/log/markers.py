@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from kafkalog.array_types import Bytes, Int64s
 from kafkalog.decoding.batch_decoder import RecordViews, decode, first_records
 from kafkalog.decoding.read_policy import Bounds
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import LocatedError, LogArgumentError
-from kafkalog.formats.batch_headers import BatchHeaders, Bytes
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.control_keys import (
     ControlRecordType,
     control_types,
@@ -27,8 +27,6 @@ from kafkalog.formats.control_keys import (
 from kafkalog.formats.layout import CONTROL_FLAG, MAX_BATCH_BYTES, NO_PRODUCER_ID
 from kafkalog.log.producers.producer_entry import NONE, Marker
 from kafkalog.messages.control_records import parse_control
-
-Int64s = npt.NDArray[np.int64]
 
 Markers = Mapping[int, Marker | None]
 """Row number of a producer's control batch -> its marker; None if it is empty."""

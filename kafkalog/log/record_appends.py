@@ -16,10 +16,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from kafkalog.array_types import Int64s
 from kafkalog.codecs.compression import Codec, check_level
 from kafkalog.config import LogConfig
 from kafkalog.encoding.batch_builder import BatchSettings
-from kafkalog.encoding.record_columns import Int64s
 from kafkalog.errors import KafkaLogError
 from kafkalog.formats.layout import CodecName
 from kafkalog.log.appending import Outcome

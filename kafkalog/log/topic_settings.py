@@ -33,7 +33,6 @@ from typing import Final, Literal, NamedTuple
 
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.config.broker_config import SYNONYMS
-from kafkalog.config.log_config import LONG_MAX
 from kafkalog.errors import (
     ConfigError,
     KafkaLogError,
@@ -41,6 +40,7 @@ from kafkalog.errors import (
     UnknownSettingsWarning,
 )
 from kafkalog.formats.properties import MetaProperties
+from kafkalog.integer_limits import MAX_INT64
 from kafkalog.log.cluster_metadata import (
     CLUSTER_DEFAULT,
     METADATA_PARTITION,
@@ -56,7 +56,7 @@ UNLIMITED: Final = {"retention.ms": -1, "retention.bytes": -1}
 KEEP_ALL: Final = {**UNLIMITED, "cleanup.policy": "delete"}
 """Settings of the metadata log: a broker deletes it by its snapshots alone."""
 
-UNKNOWN: Final = {**KEEP_ALL, "segment.ms": LONG_MAX}
+UNKNOWN: Final = {**KEEP_ALL, "segment.ms": MAX_INT64}
 """Settings of a partition whose own are unknown: nothing is deleted."""
 
 

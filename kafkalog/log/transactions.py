@@ -21,11 +21,13 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.array_types import Int64s
 from kafkalog.decoding.read_policy import STRICT, CrcCheck, ReadPolicy
 from kafkalog.formats.batch_headers import BatchHeaders, have_flag
 from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.formats.layout import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from kafkalog.indexes.txn_index import TransactionIndex
+from kafkalog.integer_limits import MAX_INT64
 from kafkalog.log.log_segments import from_offset, list_segments, read_on
 from kafkalog.log.markers import control_records
 from kafkalog.log.producers.newest_snapshot import snapshot_of_open
@@ -36,7 +38,6 @@ ABORTED_FIELDS: Final = ("producer_id", "first_offset", "last_offset")
 ABORTED: Final = np.dtype([(name, np.int64) for name in ABORTED_FIELDS])
 """An aborted transaction: the offsets of its first record and of its marker."""
 
-UNDECIDED: Final = 2**63 - 1
 ABORT: Final = int(ControlRecordType.ABORT)
 MARKERS: Final = (ABORT, int(ControlRecordType.COMMIT))
 NO_MARKER: Final = -1
@@ -73,15 +74,13 @@ ENDED: Final = np.dtype(
 The epoch is that of the first batch. Without records, `first_offset` is -1.
 """
 
-Int64s = npt.NDArray[np.int64]
-
 
 @dataclass(frozen=True, slots=True)
 class Transactions:
     """The aborted transactions, and the last stable offset of a log."""
 
     aborted: npt.NDArray[np.void]
-    last_stable_offset: int = UNDECIDED
+    last_stable_offset: int = MAX_INT64
 
     def committed(self, rows: BatchHeaders) -> npt.NDArray[np.bool_]:
         """Return which of `rows` a consumer with ``read_committed`` reads.
@@ -180,7 +179,7 @@ class TransactionReplay:
     def result(self) -> Transactions:
         """Return the transactions up to this point of the log."""
         aborted = np.concatenate([np.empty(0, ABORTED), *self._aborted])
-        stable = int(self.open["base_offset"].min()) if len(self.open) else UNDECIDED
+        stable = int(self.open["base_offset"].min()) if len(self.open) else MAX_INT64
         return Transactions(aborted, stable)
 
 
@@ -199,7 +198,7 @@ def replay(
     *,
     begun: TransactionReplay | None = None,
     from_offset: int = 0,
-    end_offset: int = UNDECIDED,
+    end_offset: int = MAX_INT64,
 ) -> Transactions:
     """Return the transactions of a log's segments, as far as `end_offset` needs them.
 

@@ -32,6 +32,7 @@ from kafkalog.formats.layout import (
 )
 from kafkalog.formats.timestamps import Times
 from kafkalog.indexes.txn_index import AbortedTransaction
+from kafkalog.integer_limits import MAX_INT32
 from kafkalog.log import deletion, retention, truncation, watermarks
 from kafkalog.log.appending import Appender, AppendResult, Outcome, integer
 from kafkalog.log.clock import Task
@@ -64,7 +65,7 @@ from kafkalog.log.transactions import aborted_between
 from kafkalog.log.watermarks import LogIsolation, read_limit_of
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.segment.log_segment import LogSegment
-from kafkalog.storage.file_names import MAX_INT32, MAX_OFFSET, parse_partition_dir
+from kafkalog.storage.file_names import MAX_OFFSET, parse_partition_dir
 from kafkalog.storage.location import locate
 from kafkalog.validation.append_analysis import as_view, as_views
 from kafkalog.validation.appends import Origin

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from kafkalog.config import BrokerConfig
 from kafkalog.errors import LogClosedError
+from kafkalog.integer_limits import MAX_INT64
 from kafkalog.log.clock import ONCE, Clock, Scheduler, Work
 
-NEVER_MS: Final = 2**63 - 1
 Item = TypeVar("Item")
 
 
@@ -36,7 +36,7 @@ def period_of(task: str, broker: BrokerConfig) -> int:
             broker.replica_high_watermark_checkpoint_interval_ms
         ),
     }[task]
-    return ONCE if period_ms == NEVER_MS else period_ms
+    return ONCE if period_ms == MAX_INT64 else period_ms
 
 
 def start_tasks(

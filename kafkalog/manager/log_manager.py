@@ -27,6 +27,7 @@ from kafkalog.errors import (
     LogStateError,
 )
 from kafkalog.formats.properties import MetaProperties
+from kafkalog.integer_limits import MAX_INT32
 from kafkalog.log.appending import integer
 from kafkalog.log.clock import Clock, Scheduler, SystemClock, Task, ThreadScheduler
 from kafkalog.log.closing import ClosedAtEnd
@@ -74,7 +75,6 @@ from kafkalog.storage.checkpoint_file import (
     RECOVERY_POINTS,
 )
 from kafkalog.storage.durable_file import DISK, Disk
-from kafkalog.storage.file_names import MAX_INT32
 from kafkalog.storage.forked_process import leave_after_fork
 from kafkalog.storage.location import AnyPath, local_path
 

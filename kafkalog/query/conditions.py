@@ -21,9 +21,9 @@ from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.decoding.read_policy import FIRST, LAST
 from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import CODEC_MASK, CODECS
+from kafkalog.integer_limits import MAX_INT64, MIN_INT64
 from kafkalog.query.header_columns import batch_values, timestamp_ranges
 
 Value: TypeAlias = "int | str | bool"
@@ -31,7 +31,7 @@ Mask: TypeAlias = "np.bool_ | npt.NDArray[np.bool_]"
 Interval = tuple[int, int]
 """The least and greatest integer, both inclusive; the least is greater if empty."""
 
-ALL: Final[Interval] = (FIRST, LAST)
+ALL: Final[Interval] = (MIN_INT64, MAX_INT64)
 
 MAX_DEPTH: Final = 100
 """Maximum depth of a condition: a deeper one becomes `Anything`."""
@@ -159,9 +159,9 @@ class Comparison:
             case "==":
                 return value, value
             case "<" | "<=":
-                return FIRST, value - (self.sign == "<")
+                return MIN_INT64, value - (self.sign == "<")
             case ">" | ">=":
-                return value + (self.sign == ">"), LAST
+                return value + (self.sign == ">"), MAX_INT64
         return ALL
 
 
@@ -186,7 +186,9 @@ class Membership:
     def of(cls, column: str, values: Iterable[Value]) -> Membership:
         """Return the test for values of one type."""
         # An integer that does not fit is no value of a column.
-        listed = [v for v in values if isinstance(v, str) or FIRST <= v <= LAST]
+        listed = [
+            v for v in values if isinstance(v, str) or MIN_INT64 <= v <= MAX_INT64
+        ]
         is_text = bool(listed) and isinstance(listed[0], str)
         return cls(column, np.unique(np.array(listed, object if is_text else np.int64)))
 
@@ -211,7 +213,7 @@ class Membership:
         if column != self.column or self.inverted or is_text:
             return ALL
         if not len(self.values):
-            return LAST, FIRST
+            return MAX_INT64, MIN_INT64
         return int(self.values[0]), int(self.values[-1])
 
 
@@ -295,7 +297,7 @@ class Either:
         found = [part.interval(column) for part in self.parts]
         filled = [(low, high) for low, high in found if low <= high]
         if not filled:
-            return LAST, FIRST
+            return MAX_INT64, MIN_INT64
         return min(low for low, _ in filled), max(high for _, high in filled)
 
 
@@ -393,6 +395,6 @@ def batch_ranges(rows: BatchHeaders) -> dict[str, ValueRange]:
     codecs = batch_values("codec", rows)
     ranges["codec"] = ValueRange(_LEAST_CODEC[codecs], _GREATEST_CODEC[codecs])
     base, last = rows["base_offset"], rows["last_offset"]
-    ranges["offset"] = ValueRange(np.where(base < 0, FIRST, base), last)
+    ranges["offset"] = ValueRange(np.where(base < 0, MIN_INT64, base), last)
     ranges["timestamp"] = ValueRange(*timestamp_ranges(rows))
     return ranges

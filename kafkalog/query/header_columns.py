@@ -7,7 +7,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.decoding.read_policy import FIRST, LAST
 from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import (
     CODEC_MASK,
@@ -17,6 +16,7 @@ from kafkalog.formats.layout import (
     TRANSACTIONAL_FLAG,
     TimestampType,
 )
+from kafkalog.integer_limits import MAX_INT64, MIN_INT64
 
 NO_TIMESTAMP_TYPE: Final = int(TimestampType.NO_TIMESTAMP_TYPE)
 
@@ -54,6 +54,6 @@ def timestamp_ranges(
     of_one = message | (batch & (attributes & LOG_APPEND_TIME_FLAG != 0))
     known = batch | message
     none = (magic == 0) | (known & (latest == NO_TIMESTAMP))
-    least = np.where(none, LAST, np.where(of_one, latest, FIRST))
-    greatest = np.where(none, FIRST, np.where(known, latest, LAST))
+    least = np.where(none, MAX_INT64, np.where(of_one, latest, MIN_INT64))
+    greatest = np.where(none, MIN_INT64, np.where(known, latest, MAX_INT64))
     return least, greatest, none | ~of_one

@@ -13,8 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from kafkalog.array_types import Bools, Int64s
 from kafkalog.decoding.read_policy import Bounds, ReadPolicy
 from kafkalog.errors import LocatedError
 from kafkalog.formats.batch_headers import (
@@ -34,9 +34,6 @@ from kafkalog.query.sources import PartitionSource
 
 if TYPE_CHECKING:
     from kafkalog.decoding.workspace import Workspace
-
-Bools = npt.NDArray[np.bool_]
-Int64s = npt.NDArray[np.int64]
 
 
 def not_control(rows: BatchHeaders, _bounds: Bounds) -> Bools:

@@ -21,11 +21,13 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog import _speedups
+from kafkalog.array_types import Bytes, Int64s
 from kafkalog.errors import CorruptIndexError, NotALogDirectoryError
 from kafkalog.indexes.index_table import IndexTable, as_int64, read_slots
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.indexes.txn_index import TransactionIndex
+from kafkalog.integer_limits import MIN_INT64
 from kafkalog.storage.file_names import FileKind, parse_file_names, parse_partition_dir
 from kafkalog.storage.location import (
     AnyPath,
@@ -38,7 +40,6 @@ from kafkalog.storage.location import (
 from kafkalog.storage.remote_source import RemotePath
 
 IndexRows = npt.NDArray[np.void]
-Column = npt.NDArray[np.int64]
 Files = dict[int, str | RemotePath | None]
 """Index files by base offset; None for a segment that has none."""
 
@@ -93,13 +94,13 @@ class IndexScan:
             f"{len(self.segments)} segments, {len(self.problems)} problems)"
         )
 
-    def _partitions(self) -> tuple[Column, Column, Column]:
+    def _partitions(self) -> tuple[Int64s, Int64s, Int64s]:
         """Return a key for each partition, ascending, its first segment and its end."""
         keys = partition_keys(self.segments["topic"], self.segments["partition"])
         first = np.flatnonzero(np.diff(keys, prepend=np.int64(-1)))
         return keys[first], first, np.append(first[1:], len(keys))[: len(first)]
 
-    def _search(self, field: str, segments: Column, targets: Column) -> Column:
+    def _search(self, field: str, segments: Int64s, targets: Int64s) -> Int64s:
         """Return the row of each target in its segment, by a sorted field; -1: none."""
         rows = np.empty(len(targets), np.int64)
         start, stop = self.segments["start"], self.segments["stop"]
@@ -150,7 +151,7 @@ class OffsetIndexScan(IndexScan):
         result["position"][indexed] = self.entries["position"][rows[indexed]]
         return result.reshape(targets.shape)
 
-    def _segment_of(self, codes: Column, numbers: Column, offsets: Column) -> Column:
+    def _segment_of(self, codes: Int64s, numbers: Int64s, offsets: Int64s) -> Int64s:
         """Return the row of the segment that each offset is in; -1 for none."""
         keys, first, end = self._partitions()
         requested = partition_keys(codes, numbers)
@@ -201,7 +202,7 @@ class TimeIndexScan(IndexScan):
         """
         segments = self.segments
         targets = np.full(len(segments), timestamp, np.int64)
-        targets[targets > np.iinfo(np.int64).min] -= 1  # entries below the time
+        targets[targets > MIN_INT64] -= 1  # entries below the time
         rows = self._search("timestamp", np.arange(len(segments)), targets)
         _, first, end = self._partitions()
         entries_below = np.maximum(rows + 1, segments["start"])
@@ -357,7 +358,7 @@ def scan_transaction_indexes(path: AnyPath) -> TransactionIndexScan:
 
 def partition_keys(
     topics: npt.NDArray[np.signedinteger], partitions: npt.NDArray[np.signedinteger]
-) -> Column:
+) -> Int64s:
     """Return topic codes and partitions (from -1) as one int64 each, in order."""
     return (topics.astype(np.int64) << 32) + partitions + 1
 
@@ -372,8 +373,7 @@ class _IndexedSegment(NamedTuple):
 
 
 ScanT = TypeVar("ScanT", bound=IndexScan)
-Data = npt.NDArray[np.uint8]
-_NOTHING: Final[Data] = np.empty(0, np.uint8)
+_NOTHING: Final[Bytes] = np.empty(0, np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,22 +384,22 @@ class _IndexKind(Generic[ScanT]):
     table: type[IndexTable]
     row: np.dtype[np.void]
     scan: type[ScanT]
-    fill: Callable[[Data, _IndexedSegment, IndexRows], object]
+    fill: Callable[[Bytes, _IndexedSegment, IndexRows], object]
 
 
-def _fill_offsets(data: Data, segment: _IndexedSegment, rows: IndexRows) -> None:
+def _fill_offsets(data: Bytes, segment: _IndexedSegment, rows: IndexRows) -> None:
     topic, partition, base, _ = segment
     out = rows.view(np.int64).reshape(-1, 4)
     _speedups.widen_slots(data, 8, 4, 4, base, 0, topic | partition << 32, base, out)
 
 
-def _fill_times(data: Data, segment: _IndexedSegment, rows: IndexRows) -> None:
+def _fill_times(data: Bytes, segment: _IndexedSegment, rows: IndexRows) -> None:
     topic, partition, base, _ = segment
     out = rows.view(np.int64).reshape(-1, 4)
     _speedups.widen_slots(data, 12, 8, 4, 0, base, topic | partition << 32, base, out)
 
 
-def _fill_aborted(data: Data, segment: _IndexedSegment, rows: IndexRows) -> None:
+def _fill_aborted(data: Bytes, segment: _IndexedSegment, rows: IndexRows) -> None:
     entries = data[: len(rows) * TransactionIndex.ENTRY.itemsize]
     for name in ABORTED_FIELDS:
         rows[name] = entries.view(TransactionIndex.ENTRY)[name]
@@ -436,7 +436,7 @@ def _scan(path: AnyPath, kind: _IndexKind[ScanT]) -> ScanT:
 
 def _read(
     segment: _IndexedSegment, table: type[IndexTable], problems: list[CorruptIndexError]
-) -> tuple[Data, int]:
+) -> tuple[Bytes, int]:
     """Read a segment's index; return its bytes, and the number of valid entries."""
     if segment.path is None:
         return _NOTHING, 0

@@ -20,19 +20,17 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.array_types import Bytes, Int64s
 from kafkalog.decoding.batch_decoder import decode
 from kafkalog.decoding.decoded_columns import ColumnBuffers, ColumnWorkspace
-from kafkalog.decoding.read_policy import LAST, Bounds, ReadPolicy
+from kafkalog.decoding.read_policy import Bounds, ReadPolicy
 from kafkalog.errors import LocatedError
-from kafkalog.formats.batch_headers import (
-    BatchHeaders,
-    Bytes,
-    counts_fit,
-)
+from kafkalog.formats.batch_headers import BatchHeaders, counts_fit
 from kafkalog.formats.layout import (
     MAX_BATCH_BYTES,
     NO_LEADER_EPOCH,
 )
+from kafkalog.integer_limits import MAX_INT64
 from kafkalog.log.log_segments import list_first, list_segments
 from kafkalog.log.remote_offsets import MissingStart, find_missing_start
 from kafkalog.query.diff_report import DiffReport, PartitionDiff
@@ -61,7 +59,6 @@ SHOWN: Final = 3
 """Maximum number of problems of a side that are named."""
 
 Key = tuple[str, int]
-Int64s = npt.NDArray[np.int64]
 
 
 def diff(
@@ -451,7 +448,7 @@ class _PartitionComparison:
         self._add(int(side.records.offset[side.at]), (epochs[0], epochs[1]))
         while side.has_records():
             assert side.records is not None
-            self._only[number] += len(side.up_to(LAST)[1])
+            self._only[number] += len(side.up_to(MAX_INT64)[1])
         while side.has_batches():
             self._only[number] += side.count(side.take(len(side.rows)))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kafkalog.decoding.read_policy import FIRST, LAST, Bounds
+from kafkalog.decoding.read_policy import Bounds
+from kafkalog.integer_limits import MAX_INT64, MIN_INT64
 from kafkalog.query.conditions import BatchCondition, every, partition_ranges
 
 if TYPE_CHECKING:
@@ -42,15 +43,15 @@ def _within(bounds: Bounds, condition: BatchCondition) -> Bounds:
     """Return bounds that also exclude offsets and timestamps outside the condition."""
     first, last = condition.interval("offset")
     earliest, latest = condition.interval("timestamp")
-    end = bounds.end_offset if last >= LAST else min(bounds.end_offset, last + 1)
+    end = bounds.end_offset if last >= MAX_INT64 else min(bounds.end_offset, last + 1)
     start_time, end_time = bounds.start_timestamp, bounds.end_timestamp
-    if earliest > FIRST:
+    if earliest > MIN_INT64:
         start_time = earliest if start_time is None else max(start_time, earliest)
-    if latest < LAST:
+    if latest < MAX_INT64:
         end_time = latest + 1 if end_time is None else min(end_time, latest + 1)
     return Bounds(
         start_offset=max(bounds.start_offset, first),
-        end_offset=max(end, FIRST),
+        end_offset=max(end, MIN_INT64),
         start_timestamp=start_time,
         end_timestamp=end_time,
     )

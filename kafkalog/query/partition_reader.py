@@ -19,13 +19,15 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog import _speedups
-from kafkalog.decoding.read_policy import FIRST, LAST, Bounds, ReadPolicy
+from kafkalog.array_types import Bools
+from kafkalog.decoding.read_policy import Bounds, ReadPolicy
 from kafkalog.errors import LocatedError
 from kafkalog.formats.batch_headers import BatchHeaders, find_crc_mismatches
 from kafkalog.formats.layout import (
     CONTROL_FLAG,
     RECORD_BATCH_OVERHEAD,
 )
+from kafkalog.integer_limits import MAX_INT64, MIN_INT64
 from kafkalog.log.log_segments import (
     OpenSegment,
     from_offset,
@@ -57,7 +59,6 @@ if TYPE_CHECKING:
 HEADER_STEP_BYTES: Final = 64 << 20
 """Size of a step of which only the headers are read, in memory."""
 
-Bools = npt.NDArray[np.bool_]
 Suffice = Callable[[BatchHeaders, Bounds], Bools]
 """Function that returns which rows need only their headers, within bounds."""
 
@@ -195,7 +196,7 @@ class PartitionReader:
         """Drop the parts of the condition that every requested record satisfies."""
         if self.condition != ANYTHING:
             start, end = self.bounds.start_offset, self.bounds.end_offset
-            last = end if end == LAST else end - 1
+            last = end if end == MAX_INT64 else end - 1
             ranges = self._of_partition() | {"offset": ValueRange(start, last)}
             self.condition = unproven(self.condition, ranges)
 
@@ -316,7 +317,7 @@ class PartitionReader:
             policy = policy.checking_first()
         records = records_of(
             start=start,
-            before=FIRST if before is None else before,
+            before=MIN_INT64 if before is None else before,
             select=self._by_offset,
             headers_suffice=self._all_suffice,
             policy=policy,
@@ -365,7 +366,9 @@ class PartitionReader:
         """Select by offsets alone; also return whether the rest is beyond the end."""
         start, end = self.bounds.start_offset, self.bounds.end_offset
         rise = self.source.memory is None and len(rows)
-        if end == LAST and (start <= 0 or (rise and rows["base_offset"][0] >= start)):
+        if end == MAX_INT64 and (
+            start <= 0 or (rise and rows["base_offset"][0] >= start)
+        ):
             return None, False
         last = rows["last_offset"]
         base = np.where(rows["base_offset"] < 0, last, rows["base_offset"])
@@ -374,7 +377,7 @@ class PartitionReader:
         # A wrapper begins after the previous entry. A batch may reach up to the next
         # one: the last offset in its header is certain only once its CRC is checked.
         begins = np.where(rows["base_offset"] < 0, np.append(-1, last[:-1]) + 1, base)
-        reach = np.where(rows["magic"] == 2, np.append(begins[1:], LAST) - 1, last)
+        reach = np.where(rows["magic"] == 2, np.append(begins[1:], MAX_INT64) - 1, last)
         done = (begins >= end).any() or (last[-1:] >= end - 1).any()
         return (np.maximum(last, reach) >= start) & (begins < end), bool(done)
 

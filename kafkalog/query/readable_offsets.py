@@ -10,7 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from kafkalog.decoding.read_policy import FIRST, ReadPolicy
+from kafkalog.decoding.read_policy import ReadPolicy
+from kafkalog.integer_limits import MIN_INT64
 from kafkalog.log.log_segments import list_first
 from kafkalog.log.offset_lookup import find_end
 from kafkalog.log.remote_offsets import (
@@ -42,7 +43,7 @@ def warn_of_missing_offsets(readings: Iterable[tuple[PartitionSource, int]]) -> 
         directory, line = source.directory, source.log_start_offset
         if directory is None:
             continue
-        checkpointed = None if line == FIRST else line
+        checkpointed = None if line == MIN_INT64 else line
         if checkpointed is None:
             if not isinstance(directory, Path):
                 continue

@@ -8,11 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog import _speedups
-from kafkalog.formats.batch_headers import Bytes
+from kafkalog.array_types import Bools, Bytes, Int64s
 from kafkalog.query.records import BytesColumn, HeadersColumn, Records
 
-Bools = npt.NDArray[np.bool_]
-Int64s = npt.NDArray[np.int64]
 Indexes = npt.NDArray[np.intp]
 
 FIXED_COMPARED: Final = (

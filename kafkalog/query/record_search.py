@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.array_types import Bools, Bytes
 from kafkalog.decoding.batch_decoder import RecordViews, decode, find_headers
 from kafkalog.decoding.read_policy import Bounds
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import LocatedError
-from kafkalog.formats.batch_headers import Bytes
 from kafkalog.formats.layout import NO_TIMESTAMP
 from kafkalog.query.partition_reader import PartitionReader, ScanProblem, SegmentStep
 from kafkalog.query.scan import Scan
@@ -26,7 +26,6 @@ from kafkalog.query.sources import PartitionSource
 from kafkalog.storage.location import Location
 
 Pattern = re.Pattern[bytes]
-Bools = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.intp]
 
 

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.array_types import Bytes
 from kafkalog.decoding.batch_decoder import DecodedRecords, RecordViews, find_headers
 from kafkalog.decoding.decoded_columns import (
     BinaryColumn,
     ColumnBuffers,
     DecodedColumns,
 )
-from kafkalog.formats.batch_headers import Bytes, increment_sequences
+from kafkalog.formats.batch_headers import increment_sequences
 from kafkalog.formats.layout import CODECS, NO_SEQUENCE, NO_TIMESTAMP, CodecName
 from kafkalog.query.header_columns import batch_values
 from kafkalog.query.scan_columns import FIXED

@@ -24,17 +24,11 @@ from typing import (
 
 import numpy as np
 
-from kafkalog.decoding.read_policy import (
-    FIRST,
-    LAST,
-    Bounds,
-    Isolation,
-    OnCorruption,
-    ReadPolicy,
-)
+from kafkalog.decoding.read_policy import Bounds, Isolation, OnCorruption, ReadPolicy
 from kafkalog.formats.batch_headers import BytesLike
 from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.formats.timestamps import Time
+from kafkalog.integer_limits import MAX_INT64, MIN_INT64
 from kafkalog.query.conditions import ANYTHING, BatchCondition
 from kafkalog.query.header_counts import count_records, counting_reader
 from kafkalog.query.partition_reader import ScanProblem
@@ -576,8 +570,8 @@ def _first(chunks: Iterator[Records[Any]], limit: int) -> Iterator[Records[Any]]
 
 def _bound_labels(bounds: Bounds) -> tuple[str, str]:
     """Return the bounds on offsets and timestamps as text."""
-    start = "" if bounds.start_offset == FIRST else str(bounds.start_offset)
-    end = "" if bounds.end_offset == LAST else str(bounds.end_offset)
+    start = "" if bounds.start_offset == MIN_INT64 else str(bounds.start_offset)
+    end = "" if bounds.end_offset == MAX_INT64 else str(bounds.end_offset)
     earliest, latest = (
         "" if time is None else str(np.datetime64(time, "ms"))
         for time in (bounds.start_timestamp, bounds.end_timestamp)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from kafkalog.array_types import Bools, Bytes
 from kafkalog.decoding.batch_decoder import DecodedRecords, decode
 from kafkalog.decoding.decoded_columns import (
     ColumnBuffers,
@@ -31,9 +32,9 @@ from kafkalog.decoding.decoded_columns import (
 from kafkalog.decoding.read_policy import Bounds, ReadPolicy
 from kafkalog.decoding.workspace import DecodeWorkspace, Workspace
 from kafkalog.errors import LocatedError
-from kafkalog.formats.batch_headers import BatchHeaders, Bytes
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.query.conditions import ANYTHING, BatchCondition
-from kafkalog.query.header_counts import Bools, without_gaps
+from kafkalog.query.header_counts import without_gaps
 from kafkalog.query.partition_reader import PartitionReader, ScanProblem, SegmentStep
 from kafkalog.query.records import Origin, Records, make_records, make_views
 from kafkalog.query.scan_columns import COLUMNS

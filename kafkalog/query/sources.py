@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from kafkalog.decoding.read_policy import FIRST, LAST, Bounds
+from kafkalog.decoding.read_policy import Bounds
 from kafkalog.errors import NotALogDirectoryError
 from kafkalog.formats.timestamps import Time, as_ms
+from kafkalog.integer_limits import MAX_INT64, MIN_INT64
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.checkpoint_file import LOG_STARTS, read_offsets_or_none
 from kafkalog.storage.file_names import parse_partition_dir
@@ -55,7 +56,7 @@ class PartitionSource:
     directory: Location | None = None
     file: Location | None = None
     memory: Any = None
-    log_start_offset: int = FIRST
+    log_start_offset: int = MIN_INT64
     byte_range: ByteRange | None = None
 
     def __str__(self) -> str:
@@ -130,7 +131,7 @@ def _of_directory(path: Location) -> Iterator[_Named]:
     if is_partition(path):
         topic, partition = _named(path.absolute())
         starts = read_offsets_or_none(path.absolute().parent, LOG_STARTS)
-        start = starts.get((topic, partition), FIRST)
+        start = starts.get((topic, partition), MIN_INT64)
         source = PartitionSource(
             topic, partition, directory=path, log_start_offset=start
         )
@@ -138,7 +139,7 @@ def _of_directory(path: Location) -> Iterator[_Named]:
         return
     starts = read_offsets_or_none(path, LOG_STARTS)
     for name, directory in list_partitions(path):  # none of them is a link
-        start = starts.get((name.topic, name.partition), FIRST)
+        start = starts.get((name.topic, name.partition), MIN_INT64)
         source = PartitionSource(
             name.topic, name.partition, directory=directory, log_start_offset=start
         )
@@ -161,7 +162,7 @@ def bounds_of(
     earliest, latest = (None if time is None else as_ms(time) for time in times)
     return Bounds(
         start_offset=source.log_start_offset if first is None else _in_64_bits(first),
-        end_offset=LAST if last is None else _in_64_bits(last),
+        end_offset=MAX_INT64 if last is None else _in_64_bits(last),
         start_timestamp=earliest,
         end_timestamp=latest,
     )
@@ -169,7 +170,7 @@ def bounds_of(
 
 def _in_64_bits(bound: int) -> int:
     """Return the nearest int64, the type of offsets."""
-    return max(FIRST, min(int(bound), LAST))
+    return max(MIN_INT64, min(int(bound), MAX_INT64))
 
 
 def _offset_for(source: PartitionSource, offset: Offset) -> int | None:

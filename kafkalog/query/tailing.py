@@ -18,13 +18,14 @@ from typing import Final
 
 import numpy as np
 
-from kafkalog.decoding.read_policy import FIRST, LAST, Bounds
+from kafkalog.decoding.read_policy import Bounds
 from kafkalog.formats.batch_headers import (
     counts_fit,
 )
 from kafkalog.formats.layout import (
     MAX_BATCH_BYTES,
 )
+from kafkalog.integer_limits import MAX_INT64, MIN_INT64
 from kafkalog.log.log_segments import list_segments
 from kafkalog.query.batch_history import BatchHistory, is_unchanged
 from kafkalog.query.header_counts import not_control
@@ -147,7 +148,7 @@ def _count(reader: PartitionReader, byte_range: ByteRange) -> tuple[int, int]:
             # Only the last offset of a wrapper is known: it counts as one record.
             base = int(rows["base_offset"][0])
             first = int(rows["last_offset"][0]) if base < 0 else base
-    return count, FIRST if first is None else first
+    return count, MIN_INT64 if first is None else first
 
 
 FileVersion = tuple[str, int, int]
@@ -219,7 +220,7 @@ class Follower:
         end = yield from _catch_up(source, state, most)
         yield from _skip_to(source.log_start_offset, source, state)
         yield from self._records(source, bounds, state, end)
-        if end < LAST and self.scan.policy.isolation == "read_uncommitted":
+        if end < MAX_INT64 and self.scan.policy.isolation == "read_uncommitted":
             state.next_offset = max(state.next_offset, end)  # after markers, too
         state.version = version
 
@@ -282,7 +283,7 @@ def _catch_up(
         last, valid = history.last, history.extend(source, max_batch_bytes)
         segments = _segments(source)
         if last is None or is_unchanged(last, segments):
-            return history.end if valid else LAST
+            return history.end if valid else MAX_INT64
         history.truncate(last, segments)
         if not history.batches:
             history.start = min(history.start, _end_of(segments[-1]))
@@ -313,7 +314,7 @@ def _skip_to(
     """
     if start > state.next_offset:
         skipped = f"offsets {state.next_offset} to {start - 1}"
-        is_skipped = state.next_offset > FIRST and not state.was_truncated
+        is_skipped = state.next_offset > MIN_INT64 and not state.was_truncated
         state.next_offset = start
         if is_skipped:
             reason = f"the log was deleted up to {start} before they were read"
@@ -323,7 +324,7 @@ def _skip_to(
 def _first_offset(source: PartitionSource) -> int:
     """Return the base offset of the first segment."""
     segments = _segments(source)
-    return segments[0].base_offset if segments else FIRST
+    return segments[0].base_offset if segments else MIN_INT64
 
 
 def _end_of(segment: LogSegment) -> int:

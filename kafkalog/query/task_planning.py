@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.decoding.decompression import first_offsets
-from kafkalog.decoding.read_policy import LAST, SKIPPING
+from kafkalog.decoding.read_policy import SKIPPING
 from kafkalog.formats.batch_headers import (
     BatchHeaders,
     offset_field,
@@ -24,6 +24,7 @@ from kafkalog.formats.batch_headers import (
     size_field,
 )
 from kafkalog.formats.layout import LOG_OVERHEAD, MAX_BATCH_BYTES
+from kafkalog.integer_limits import MAX_INT64
 from kafkalog.log.log_segments import from_offset, list_segments, read_on
 from kafkalog.segment.file_records import Skipped, Step
 from kafkalog.segment.log_segment import LogSegment
@@ -190,7 +191,7 @@ def segment_ranges(
     for segment, source in read_on(directory, _segments_in(offset_range, directory)):
         start = max(reached, segment.base_offset)
         stop, end = min(offset_range.end, segment.most + 1), source.size
-        if offset_range.end < LAST and offset_range.end <= segment.most:
+        if offset_range.end < MAX_INT64 and offset_range.end <= segment.most:
             end = _end_position(segment, source, stop)
         elif segment.most == MAX_OFFSET and not grows:
             stop, end = _end_now(segment, source, (stop, end))
@@ -212,7 +213,7 @@ def growing_ranges(
     if not segments:
         return
     starts_within = segments[0].base_offset < offset_range.start
-    ends_within = end < LAST and end <= segments[-1].most
+    ends_within = end < MAX_INT64 and end <= segments[-1].most
     try:
         sizes = [segment.size_in_bytes for segment in segments]
     except FileNotFoundError:  # removed, or compacted into another, since it was listed
@@ -263,7 +264,7 @@ def file_range(
     segment = LogSegment.of(file)
     with segment.open() as source:
         stop, end = offset_range.end, source.size
-        if stop < LAST:
+        if stop < MAX_INT64:
             end = _end_position(segment, source, stop)
         elif not grows:
             stop, end = _end_now(segment, source, (stop, end))

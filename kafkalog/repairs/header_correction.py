@@ -22,10 +22,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from kafkalog.array_types import Bytes
 from kafkalog.decoding.read_policy import ReadPolicy
 from kafkalog.formats.batch_headers import (
     PARTITION_LEADER_EPOCH,
-    Bytes,
     find_crc_mismatches,
     magic_field,
     offset_field,

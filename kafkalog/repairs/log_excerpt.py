@@ -22,13 +22,13 @@ from kafkalog.decoding.record_counts import count_records
 from kafkalog.errors import LocatedError
 from kafkalog.formats.batch_headers import delta_field, offset_field, scan_headers
 from kafkalog.formats.layout import MAX_BATCH_BYTES, RECORD_BATCH_OVERHEAD
+from kafkalog.integer_limits import MAX_INT64
 from kafkalog.repairs.header_correction import (
     MAX_BYTES,
     HeaderCorrection,
     apply_corrections,
     correct_header,
 )
-from kafkalog.segment.entry_order import UNBOUNDED
 from kafkalog.segment.file_records import Step
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.byte_source import FileSource, only_zeros
@@ -322,9 +322,9 @@ def excerpt_of(
                 last = each.last_offset
                 bad_end = last if bad_end is None else max(bad_end, last)
         if excerpt.kept_end < source.size:
-            most_lost = bad_end if most == UNBOUNDED else most
+            most_lost = bad_end if most == MAX_INT64 else most
             excerpt.lost.append(_lost_tail(source, excerpt, most_lost))
-        is_last = most == UNBOUNDED
+        is_last = most == MAX_INT64
         excerpt.correct_headers(source, end if is_last else most + 1, is_last=is_last)
         excerpt.lost = [
             each._replace(known_records=_count_framed(source, each.position, each.end))

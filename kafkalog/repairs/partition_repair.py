@@ -21,6 +21,7 @@ from typing import Final
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.formats.checkpoint import EpochEntry
 from kafkalog.formats.layout import MAX_OFFSET_DELTA
+from kafkalog.integer_limits import MAX_INT64
 from kafkalog.log.cluster_metadata import METADATA_PARTITION
 from kafkalog.log.leader_epochs import read_epochs
 from kafkalog.log.log_segments import segments_read
@@ -41,7 +42,6 @@ from kafkalog.repairs.log_excerpt import (
     without_covered,
 )
 from kafkalog.repairs.repair_report import RepairAction, RepairKind
-from kafkalog.segment.entry_order import UNBOUNDED
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.checkpoint_file import LEADER_EPOCHS
 from kafkalog.storage.durable_file import UNSYNCED
@@ -413,7 +413,7 @@ def _cutting(damage: PartitionDamage, skipping: list[LogExcerpt]) -> list[LogExc
     first = skipping[place]
     later = [base for base in damage.logs if base > first.base_offset]
     excerpts = [
-        excerpt_of(damage.directory / file_name(base, "log"), base, UNBOUNDED, ())
+        excerpt_of(damage.directory / file_name(base, "log"), base, MAX_INT64, ())
         for base in later
     ]
     ends = [(each.base_offset, each.end_offset) for each in excerpts]

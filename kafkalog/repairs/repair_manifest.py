@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from kafkalog.integer_limits import MAX_INT64
 from kafkalog.repairs.repair_report import RepairAction, RepairKind
 from kafkalog.storage.byte_source import open_regular
 from kafkalog.storage.contained_path import contained_names
@@ -34,7 +35,6 @@ PERMISSIONS: Final = 0o777
 PATH_NAMES: Final = 2
 """A partition's directory, and a file in it."""
 
-MAX_INT64: Final = 2**63 - 1
 _SHA256: Final = re.compile("[0-9a-f]{64}")
 
 

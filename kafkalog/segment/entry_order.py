@@ -7,23 +7,18 @@ and with the offsets of the entries around it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from kafkalog.array_types import Bools, Bytes
 from kafkalog.decoding.decompression import first_offsets
 from kafkalog.formats.batch_headers import (
     PLAUSIBLE_OFFSETS,
     BatchHeaders,
-    Bytes,
     find_crc_mismatches,
 )
 from kafkalog.formats.offset_order import find_misplaced, offsets_increase
-
-Bools = npt.NDArray[np.bool_]
-
-UNBOUNDED: Final = 2**63 - 1
+from kafkalog.integer_limits import MAX_INT64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +29,8 @@ class Limits:
     """
 
     least: int = 0
-    most: int = UNBOUNDED
-    most_of_tail: int = UNBOUNDED
+    most: int = MAX_INT64
+    most_of_tail: int = MAX_INT64
     ordered: bool = True
 
     @property
@@ -44,7 +39,7 @@ class Limits:
 
         They may reach into the next segment, where it may have been written again.
         """
-        if self.most_of_tail == UNBOUNDED:
+        if self.most_of_tail == MAX_INT64:
             return PLAUSIBLE_OFFSETS
         return self.least, self.most_of_tail
 

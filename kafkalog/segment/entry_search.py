@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog._speedups import Status, find_batch
+from kafkalog.array_types import Bytes
 from kafkalog.errors import CorruptRecordError
 from kafkalog.formats.batch_headers import (
     REASONS,
     BatchHeaders,
-    Bytes,
     find_crc_mismatches,
     find_invalid_start,
     offset_field,

@@ -16,10 +16,11 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kafkalog._speedups import Status
+from kafkalog.array_types import Bytes
 from kafkalog.decoding.record_batch import RecordBatch
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import CorruptRecordError, LocatedError, LogArgumentError
-from kafkalog.formats.batch_headers import BatchHeaders, Bytes, scan_headers, size_field
+from kafkalog.formats.batch_headers import BatchHeaders, scan_headers, size_field
 from kafkalog.formats.layout import (
     BATCH,
     HEADER_SIZE_UP_TO_MAGIC,

@@ -24,11 +24,11 @@ import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog._speedups import Status
+from kafkalog.array_types import Bools, Bytes
 from kafkalog.decoding.read_policy import LARGE_BATCH_BYTES, STRICT, ReadPolicy
 from kafkalog.errors import BatchTooLargeError, CorruptRecordError, LocatedError
 from kafkalog.formats.batch_headers import (
     BatchHeaders,
-    Bytes,
     crc_error,
     find_crc_mismatches,
     size_field,
@@ -39,6 +39,7 @@ from kafkalog.formats.layout import (
     RECORD_BATCH_OVERHEAD,
 )
 from kafkalog.formats.offset_order import misplaced_error
+from kafkalog.integer_limits import MIN_INT64
 from kafkalog.segment.entry_order import Limits, find_out_of_order
 from kafkalog.segment.entry_search import (
     find_being_written,
@@ -59,7 +60,6 @@ STEP_ROWS: Final = 1024
 
 NO_ROWS: Final = np.empty(0, BATCH)
 
-Bools = npt.NDArray[np.bool_]
 Select = Callable[[BatchHeaders], tuple[Bools | None, bool]]
 """Function that returns the selected rows (None: all), and whether no more follow."""
 
@@ -152,7 +152,7 @@ class FileRecords:
 
     source: ByteSource
     start: int = 0
-    before: int = -(2**63)
+    before: int = MIN_INT64
     select: Select = select_all
     headers_suffice: Callable[[BatchHeaders], bool] = headers_always_suffice
     limits: Limits = field(default_factory=Limits)

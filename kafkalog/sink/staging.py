@@ -25,11 +25,11 @@ from typing import Final, NamedTuple, Self
 import numpy as np
 
 from kafkalog._speedups import Status
+from kafkalog.array_types import Bytes
 from kafkalog.errors import StagedFileError
 from kafkalog.formats.batch_headers import (
     RECORDS_COUNT,
     BatchHeaders,
-    Bytes,
     scan_headers,
     size_field,
 )

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.array_types import Bytes, Int64s
 from kafkalog.decoding.read_policy import OnCorruption
 from kafkalog.errors import BatchTooLargeError, ConfigError, LocatedError
 from kafkalog.export.arrow import bitmap
-from kafkalog.formats.batch_headers import Bytes, scan_headers
+from kafkalog.formats.batch_headers import scan_headers
 from kafkalog.optional_packages import require
 from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.scan import ON_CORRUPTION
@@ -43,8 +44,6 @@ CONTENT: Final = "content"
 """The name of the binary column of Spark's ``binaryFile`` source."""
 
 LOGGER: Final = logging.getLogger("kafkalog")
-
-Positions = npt.NDArray[np.int64]
 
 
 def decode_batches(
@@ -262,10 +261,10 @@ class AdjacentRows:
     """
 
     first: int
-    starts: Positions
+    starts: Int64s
     data: Bytes
 
-    def rows_at(self, positions: npt.ArrayLike) -> Positions:
+    def rows_at(self, positions: npt.ArrayLike) -> Int64s:
         """Return the rows of the group that have these positions; never an empty row.
 
         >>> group = AdjacentRows(4, np.array([0, 10, 10]), np.zeros(30, np.uint8))
@@ -304,7 +303,7 @@ def group_rows(column: Any) -> Iterator[AdjacentRows]:
         row = stop
 
 
-def _count_whole_rows(data: Bytes, ends: Positions) -> int:
+def _count_whole_rows(data: Bytes, ends: Int64s) -> int:
     """Return how many rows, from the first on, end where a batch ends."""
     headers, _, stopped_at = scan_headers(data[ends[0] : ends[-1]])
     row_ends = ends[1:] - ends[0]
@@ -313,7 +312,7 @@ def _count_whole_rows(data: Bytes, ends: Positions) -> int:
     return len(row_ends) if whole.all() else int(np.argmin(whole))
 
 
-def _relative_positions(decoded: DecodedRows, starts: Positions) -> pa.RecordBatch:
+def _relative_positions(decoded: DecodedRows, starts: Int64s) -> pa.RecordBatch:
     """Return a batch whose position column counts from the start of the input row."""
     batch = decoded.batch
     if POSITION not in batch.schema.names:

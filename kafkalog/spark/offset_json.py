@@ -17,12 +17,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from kafkalog.errors import ConfigError
+from kafkalog.integer_limits import MAX_INT32, MAX_INT64
 
 TopicPartition = tuple[str, int]
 """A topic and a partition number."""
 
-INT_MAX: Final = 2**31 - 1
-LONG_MAX: Final = 2**63 - 1
 NUMBER: Final = re.compile(r"[+-]?\d+")
 
 OFFSETS_EXAMPLE: Final = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
@@ -92,7 +91,7 @@ def partitions_from_json(value: Any) -> list[TopicPartition]:
     try:
         return sorted(
             {
-                (topic, _parse_integer(number, INT_MAX))
+                (topic, _parse_integer(number, MAX_INT32))
                 for topic, numbers in _check_type(dict, _parse(value)).items()
                 for number in _check_type(list, numbers)
             }
@@ -119,10 +118,10 @@ def _check_type(expected: type, value: Any) -> Any:
 def _parse_partition(key: str) -> int:
     if not NUMBER.fullmatch(key):
         raise ValueError(key)
-    return _parse_integer(int(key), INT_MAX)
+    return _parse_integer(int(key), MAX_INT32)
 
 
-def _parse_integer(number: Any, maximum: int = LONG_MAX) -> int:
+def _parse_integer(number: Any, maximum: int = MAX_INT64) -> int:
     """Return an integral number as an int; 5.0 and 5e0 are integral."""
     if isinstance(number, bool) or not isinstance(number, int | float):
         raise TypeError(number)

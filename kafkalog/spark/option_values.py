@@ -11,7 +11,8 @@ import re
 from typing import Final
 
 from kafkalog.errors import ConfigError
-from kafkalog.spark.offset_json import INT_MAX, LONG_MAX, NUMBER
+from kafkalog.integer_limits import MAX_INT32, MAX_INT64
+from kafkalog.spark.offset_json import NUMBER
 
 MICROSECONDS: Final = {
     "us": 1,
@@ -31,7 +32,7 @@ AMOUNT: Final = re.compile(r"(-?[0-9]+)([a-z]*)")
 
 
 def parse_integer(
-    text: str, *, minimum: int = -LONG_MAX - 1, maximum: int = LONG_MAX
+    text: str, *, minimum: int = -MAX_INT64 - 1, maximum: int = MAX_INT64
 ) -> int:
     """Parse an integer; blanks are not allowed.
 
@@ -51,7 +52,7 @@ def parse_integer(
 
 def parse_positive_int(text: str) -> int:
     """Parse an integer of Java's type int that is at least 1."""
-    return parse_integer(text, minimum=1, maximum=INT_MAX)
+    return parse_integer(text, minimum=1, maximum=MAX_INT32)
 
 
 def parse_boolean(text: str) -> bool:
@@ -79,7 +80,7 @@ def parse_duration_ms(text: str) -> int:
     if not match or unit is None or len(match[1]) > 20:
         raise ConfigError(f"expected a duration like 15m, 50s or 100ms, got {text}")
     amount = int(match[1]) * unit
-    return min(abs(amount) // 1000, LONG_MAX) * (-1 if amount < 0 else 1)
+    return min(abs(amount) // 1000, MAX_INT64) * (-1 if amount < 0 else 1)
 
 
 def parse_size(text: str) -> int:
@@ -91,7 +92,7 @@ def parse_size(text: str) -> int:
     match = AMOUNT.fullmatch(text.strip().lower())
     unit = BYTES.get((match and match[2]) or "b")
     size = int(match[1]) * unit if match and unit and len(match[1]) < 20 else 0
-    if not 1 <= size <= LONG_MAX:
+    if not 1 <= size <= MAX_INT64:
         raise ConfigError(f"expected a size like 128m or 65536, got {text}")
     return size
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-Bytes = npt.NDArray[np.uint8]
+from kafkalog.array_types import Bytes
+
 Take = Callable[[int], Bytes]
 """Function that returns a buffer of the given number of bytes, or more."""
 

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import numpy as np
 
-from kafkalog.storage.buffers import Bytes, Take
+from kafkalog.array_types import Bytes
+from kafkalog.storage.buffers import Take
 from kafkalog.storage.remote_source import RemotePath, check_sent
 from kafkalog.storage.stores import Version
 from kafkalog.storage.system_calls import read_cached_headers

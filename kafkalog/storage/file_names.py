@@ -28,6 +28,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias, cast
 
+from kafkalog.integer_limits import MAX_INT32, MAX_INT64
+
 FileKind: TypeAlias = Literal[
     "log", "index", "timeindex", "txnindex", "snapshot", "checkpoint"
 ]
@@ -41,8 +43,7 @@ PARTITION_METADATA: Final = "partition.metadata"
 METADATA_TOPIC: Final = "__cluster_metadata"
 """Its log belongs to the controller, not to the log manager."""
 
-MAX_OFFSET: Final = 2**63 - 1
-MAX_INT32: Final = 2**31 - 1
+MAX_OFFSET: Final = MAX_INT64
 MAX_NAME_LENGTH: Final = 255
 """Characters of a directory's name; topics are shortened so that a mark fits."""
 

@@ -18,13 +18,13 @@ from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from kafkalog.errors import StrayFileError
+from kafkalog.integer_limits import MAX_INT64
 from kafkalog.text.decimal_text import int_from_text
 
 CLEANED: Final = ".cleaned"
 DELETED: Final = ".deleted"
 SWAP: Final = ".swap"
 METADATA_SNAPSHOT: Final = ".checkpoint.deleted"
-NO_CLEANED: Final = 2**63 - 1
 
 OFFSET_DIGITS: Final = 20
 LAST_OFFSET: Final = "09223372036854775807"
@@ -68,7 +68,7 @@ def sort_leftovers(names: Iterable[str]) -> Leftovers:
             swaps.append(name)
         elif name.endswith(DELETED) and not name.endswith(METADATA_SNAPSHOT):
             deleted.append(name)
-    least = min(map(offset_of, cleaned), default=NO_CLEANED)
+    least = min(map(offset_of, cleaned), default=MAX_INT64)
     offsets = {name: offset_of(name) for name in swaps}
     return Leftovers(
         deleted,

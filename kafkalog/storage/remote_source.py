@@ -21,8 +21,9 @@ from urllib.parse import unquote
 
 import numpy as np
 
+from kafkalog.array_types import Bytes
 from kafkalog.errors import ConfigError
-from kafkalog.storage.buffers import Bytes, Take
+from kafkalog.storage.buffers import Take
 from kafkalog.storage.store_options import (
     OPTIONS,
     Hidden,

@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
+from kafkalog.array_types import Bytes
 from kafkalog.errors import ConfigError, MissingDependencyError
-from kafkalog.storage.buffers import Bytes
 from kafkalog.storage.store_options import (
     Options,
     read_options,

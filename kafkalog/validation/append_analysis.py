@@ -18,6 +18,7 @@ import numpy as np
 
 from kafkalog import _speedups
 from kafkalog._speedups import EntryFault, Status, read_required_entry
+from kafkalog.array_types import Bytes
 from kafkalog.codecs.compression import Codec
 from kafkalog.errors import (
     CorruptRecordError,
@@ -29,7 +30,6 @@ from kafkalog.errors import (
 )
 from kafkalog.formats.batch_headers import (
     BatchHeaders,
-    Bytes,
     crc_error,
     decode_error,
     epoch_field,
@@ -48,16 +48,15 @@ from kafkalog.formats.layout import (
     MIN_SIZE,
     NO_LEADER_EPOCH,
 )
+from kafkalog.integer_limits import MAX_INT64
 from kafkalog.validation.append_policy import HeaderRequirements, KernelRules
 from kafkalog.validation.appends import APPEND, AppendMemory, Appends
 from kafkalog.validation.batch_records import read_records
 
-_UNLIMITED: Final = 2**63 - 1
-
 _MAX_SIZE: Final = 2**31 - 1 - LOG_OVERHEAD
 
 
-_NO_REQUIREMENTS: Final = HeaderRequirements(False, False, False, False, -1, _UNLIMITED)
+_NO_REQUIREMENTS: Final = HeaderRequirements(False, False, False, False, -1, MAX_INT64)
 
 
 def analyze_appends(

@@ -6,14 +6,13 @@ Source: ``LogConfig.java``, ``BrokerCompressionType.java``.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from kafkalog.codecs.compression import Codec
 from kafkalog.config import LogConfig
 from kafkalog.formats.layout import MAX_BATCH_BYTES, TimestampType
+from kafkalog.integer_limits import MAX_INT64
 from kafkalog.validation.appends import AppendOrigin
-
-_MAX_INT64: Final = 2**63 - 1
 
 KernelRules: TypeAlias = tuple[bool, bool, int, bool, int, int, int, int]
 """The requirements of an `AppendPolicy` on records, as the kernels take them."""
@@ -34,7 +33,7 @@ class AppendRules:
     codec: Codec | None = None
     level: int | None = None
     timestamp_type: TimestampType = TimestampType.CREATE_TIME
-    timestamp_before_max_ms: int = _MAX_INT64
+    timestamp_before_max_ms: int = MAX_INT64
     timestamp_after_max_ms: int = 3_600_000
     compacted: bool = False
     max_decompressed_bytes: int = MAX_BATCH_BYTES
@@ -120,7 +119,7 @@ class AppendPolicy(NamedTuple):
             origin is AppendOrigin.REPLICATION,
             not self.assigns_offsets,
             self.leader_epoch,
-            _MAX_INT64 if self.as_follower else self.rules.max_message_bytes,
+            MAX_INT64 if self.as_follower else self.rules.max_message_bytes,
         )
 
     def as_tuple(self) -> KernelRules:

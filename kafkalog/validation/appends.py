@@ -24,13 +24,13 @@ from typing import Final, Literal, Self, TypeAlias
 import numpy as np
 
 from kafkalog import _speedups
+from kafkalog.array_types import Bytes, Int64s
 from kafkalog.decoding.workspace import Workspace
-from kafkalog.encoding.record_columns import Int64s
 from kafkalog.errors import KafkaLogError, LogArgumentError
-from kafkalog.formats.batch_headers import BatchHeaders, Bytes
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import BATCH
+from kafkalog.integer_limits import MAX_INT64
 
-_MAX_OFFSET: Final = 2**63 - 1
 UNKNOWN_OFFSET: Final = -1
 """First offset of an append of magic 0 or 1; it is not known before decompression."""
 
@@ -185,9 +185,9 @@ class Appends:
         following = _speedups.place_batches(self.arrays, first, end, next_offset)
         if following < next_offset:
             count = int(self.info["records"][first:end].sum())
-            if count > _MAX_OFFSET - next_offset:
+            if count > MAX_INT64 - next_offset:
                 raise LogArgumentError(
-                    f"{count} records, expected at most {_MAX_OFFSET - next_offset}: "
+                    f"{count} records, expected at most {MAX_INT64 - next_offset}: "
                     f"the next offset is {next_offset}"
                 )
             raise ValueError(f"a batch outside of the {len(self.data)} bytes of data")

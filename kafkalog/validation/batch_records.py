@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 
 from kafkalog._speedups import Status
+from kafkalog.array_types import Bytes
 from kafkalog.codecs.compression import find_magic_fault
 from kafkalog.decoding.batch_decoder import (
     DecodedRecords,
@@ -32,18 +33,16 @@ from kafkalog.errors import (
 )
 from kafkalog.formats.batch_headers import (
     BatchHeaders,
-    Bytes,
     crc_error,
     decode_error,
     find_crc_mismatches,
     scan_headers,
 )
 from kafkalog.formats.layout import CODEC_MASK
+from kafkalog.integer_limits import MAX_INT64
 from kafkalog.validation.append_policy import AppendPolicy
 from kafkalog.validation.appends import AppendMemory
 from kafkalog.validation.invalid_records import read_one_by_one
-
-_UNLIMITED: Final = 2**63 - 1
 
 _MAX_ONE_BY_ONE: Final = 100_000
 """Number of records to read one by one at most, for about a second of work."""
@@ -140,7 +139,7 @@ def read_records(
     records read, `limit` the decompressed bytes of a batch. Errors are as of
     `read_batch_records`, but checksums inside of wrappers are not verified.
     """
-    left = _UNLIMITED if max_records is None else max_records
+    left = MAX_INT64 if max_records is None else max_records
     for row in rows:
         if left > 0:
             first = first_records(data, 0, row, left)

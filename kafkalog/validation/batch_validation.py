@@ -21,6 +21,7 @@ from kafkalog._speedups import (
     header_fault,
     stays_in_format,
 )
+from kafkalog.array_types import Bytes
 from kafkalog.codecs.compression import Codec
 from kafkalog.errors import (
     InvalidAppendError,
@@ -29,7 +30,7 @@ from kafkalog.errors import (
     RecordValidationError,
     UnevenOffsetsError,
 )
-from kafkalog.formats.batch_headers import BatchHeaders, Bytes
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import NO_TIMESTAMP
 from kafkalog.validation.append_policy import AppendPolicy, KernelRules
 from kafkalog.validation.appends import AppendMemory, AppendOrigin, Appends

@@ -17,10 +17,10 @@ from typing import Final
 
 import numpy as np
 
+from kafkalog.array_types import Bytes
 from kafkalog.codecs.java_streams import JavaStream, java_stream
 from kafkalog.decoding.workspace import RecordSpans, Workspace
 from kafkalog.errors import CompressionError, InvalidRecordError
-from kafkalog.formats.batch_headers import Bytes
 from kafkalog.formats.layout import (
     CODEC_MASK,
     LOG_APPEND_TIME_FLAG,

@@ -20,11 +20,10 @@ from typing import Any
 import numpy as np
 
 from kafkalog import _speedups
+from kafkalog.array_types import Bytes, Int64s
 from kafkalog.codecs.compression import decompress
 from kafkalog.decoding.decompression import DECOMPRESSED_BYTES
-from kafkalog.encoding.record_columns import Int64s
 from kafkalog.errors import KafkaLogError
-from kafkalog.formats.batch_headers import Bytes
 from kafkalog.formats.layout import BATCH, CODEC_MASK, RECORD_BATCH_OVERHEAD
 from kafkalog.validation.append_analysis import accept_all, analyze_appends
 from kafkalog.validation.append_policy import AppendPolicy

@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from kafkalog.array_types import Bools, Int64s
 from kafkalog.errors import CorruptIndexError
 from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import CODEC_MASK
@@ -43,8 +43,6 @@ from kafkalog.verification.verification_report import (
     Severity,
 )
 
-Bools = npt.NDArray[np.bool_]
-Int64s = npt.NDArray[np.int64]
 Table = TypeVar("Table", bound=IndexTable)
 
 EMPTY: Final = (

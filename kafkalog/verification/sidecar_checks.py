@@ -21,6 +21,7 @@ from kafkalog.formats.checkpoint import parse_epochs, parse_offsets
 from kafkalog.formats.partition_files import PartitionMetadata, QuorumState
 from kafkalog.formats.producer_snapshot import ENTRY, NONE, parse_snapshot
 from kafkalog.formats.properties import MetaProperties
+from kafkalog.integer_limits import MAX_INT64
 from kafkalog.storage.checkpoint_file import (
     CLEANED_TO,
     HIGH_WATERMARKS,
@@ -136,7 +137,7 @@ def check_snapshot(
     if entries is None or not len(entries):
         return {}
     column = {name: entries[name].astype(np.int64) for name in ENTRY.names or ()}
-    end = 2**63 - 1 if offset is None else offset
+    end = MAX_INT64 if offset is None else offset
     last, first = column["last_offset"], column["current_txn_first_offset"]
     producers = column["producer_id"]
     repeated = np.ones(len(entries), np.bool_)

@@ -21,20 +21,15 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.array_types import Int64s
 from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.indexes.txn_index import TransactionIndex
-from kafkalog.verification.index_checks import (
-    Int64s,
-    SlotFault,
-    add_slot_faults,
-    runs,
-)
+from kafkalog.integer_limits import MAX_INT64, MIN_INT64
+from kafkalog.verification.index_checks import SlotFault, add_slot_faults, runs
 from kafkalog.verification.verification_report import Cause, Findings
 
 DATA: Final = -1
 ABORT: Final = 0
-NEVER: Final = -(2**63)
-OPEN: Final = 2**63 - 1
 
 EVENT: Final = np.dtype(
     [
@@ -83,7 +78,7 @@ def events_of(rows: BatchHeaders, types: npt.NDArray[np.int16]) -> npt.NDArray[n
 def spans_of(events: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
     """Pair each producer's batches with its markers.
 
-    `first` is `OPEN` if no record is left, `marker` is `OPEN` if there is none.
+    `first` is `MAX_INT64` if no record is left, and `marker` if there is none.
     """
     events = events[np.argsort(events["producer_id"], kind="stable")]
     producers, marker = events["producer_id"], events["type"] != DATA
@@ -95,9 +90,9 @@ def spans_of(events: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
     spans["producer_id"] = producers[firsts]
     follows = np.zeros(len(firsts), np.bool_)
     follows[1:] = producers[firsts[1:]] == producers[firsts[1:] - 1]
-    spans["after"] = np.where(follows, events["offset"][firsts - 1], NEVER)
-    spans["first"] = np.where(marker[firsts], OPEN, events["offset"][firsts])
-    spans["marker"] = np.where(marker[lasts], events["offset"][lasts], OPEN)
+    spans["after"] = np.where(follows, events["offset"][firsts - 1], MIN_INT64)
+    spans["first"] = np.where(marker[firsts], MAX_INT64, events["offset"][firsts])
+    spans["marker"] = np.where(marker[lasts], events["offset"][lasts], MAX_INT64)
     spans["aborted"] = marker[lasts] & (events["type"][lasts] == ABORT)
     return spans
 
@@ -105,14 +100,14 @@ def spans_of(events: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
 def open_at(spans: npt.NDArray[np.void], offsets: Int64s) -> Int64s:
     """Return the first offset of the earliest transaction open after each offset.
 
-    It is `OPEN` if there is none. A transaction is open from its first record to its
-    marker.
+    It is `MAX_INT64` if there is none. A transaction is open from its first record to
+    its marker.
     """
     spans = spans[np.argsort(spans["first"], kind="stable")]
     latest = np.maximum.accumulate(spans["marker"])
     at = np.searchsorted(latest, offsets, side="right")
-    first = np.append(spans["first"], OPEN)[at]
-    return np.where(first < offsets, first, OPEN)
+    first = np.append(spans["first"], MAX_INT64)[at]
+    return np.where(first < offsets, first, MAX_INT64)
 
 
 def check_transactions(
@@ -131,7 +126,7 @@ def check_transactions(
         _check_entries(index, events, aborted, spans, findings)
     indexed = np.empty(0, np.int64) if index is None else index.offsets
     ends = events["offset"][events["type"] == ABORT]
-    with_records = aborted["marker"][aborted["first"] != OPEN]
+    with_records = aborted["marker"][aborted["first"] != MAX_INT64]
     expected = np.intersect1d(ends, with_records)
     lacking = ~np.isin(expected, indexed)
     for first, last in runs(lacking):

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kafkalog
-from kafkalog.decoding.read_policy import FIRST, LAST
 from kafkalog.export.filter_terms import read_filter
 from kafkalog.export.polars_source import read_predicate
+from kafkalog.integer_limits import MAX_INT64, MIN_INT64
 from kafkalog.query.conditions import (
     ALL,
     ANYTHING,
@@ -152,7 +152,7 @@ def test_a_condition_has_a_limited_depth_and_terms_of_one_kind_are_not_deep():
     assert read_filter(long).condition.depth == 1
 
 
-INTEGERS = st.integers(-3, 9) | st.sampled_from([FIRST, LAST])
+INTEGERS = st.integers(-3, 9) | st.sampled_from([MIN_INT64, MAX_INT64])
 LISTS = st.lists(INTEGERS, max_size=5) | st.lists(
     st.sampled_from(["", "a", "a\0", "b"])
 )
@@ -186,7 +186,7 @@ def test_null_is_in_a_set_as_arrow_has_it(skip_nulls, is_opposite):
     values = pa.array([1, None], pa.timestamp("ms", "UTC"))
     term = pc.is_in(TIME, values, skip_nulls=skip_nulls)
     term = ~term if is_opposite else term
-    ranges = {"timestamp": ValueRange(LAST, FIRST, True)}
+    ranges = {"timestamp": ValueRange(MAX_INT64, MIN_INT64, True)}
     if data.filter(term).num_rows:
         assert read_filter(term).condition.may_match(ranges)
 
@@ -208,15 +208,15 @@ def test_a_thousand_alternatives_are_no_deeper_than_two():
 @pytest.mark.parametrize(
     ("condition", "interval"),
     [
-        (ABOVE, (5, LAST)),
-        (Comparison("offset", ">=", 5), (5, LAST)),
-        (Comparison("offset", "<", 5), (FIRST, 4)),
+        (ABOVE, (5, MAX_INT64)),
+        (Comparison("offset", ">=", 5), (5, MAX_INT64)),
+        (Comparison("offset", "<", 5), (MIN_INT64, 4)),
         (Comparison("offset", "==", 5), (5, 5)),
         (Comparison("offset", "!=", 5), ALL),
         (Comparison("topic", "==", "a"), ALL),
         (NullTest("offset"), ALL),
         (Every((ABOVE, Comparison("offset", "<", 9), ANYTHING)), (5, 8)),
-        (Either((ABOVE, Comparison("offset", "==", 1))), (1, LAST)),
+        (Either((ABOVE, Comparison("offset", "==", 1))), (1, MAX_INT64)),
         (Either((ABOVE, NullTest("offset"))), ALL),
     ],
     ids=str,
@@ -239,7 +239,7 @@ def test_no_interval_is_left_of_a_contradiction():
 )
 def test_a_range_is_excluded_only_if_no_value_in_it_compares(sign, value, values):
     known = [found for found in values if found is not None]
-    least, greatest = (min(known), max(known)) if known else (LAST, FIRST)
+    least, greatest = (min(known), max(known)) if known else (MAX_INT64, MIN_INT64)
     ranges = {"offset": ValueRange(least, greatest, len(known) < len(values))}
     comparison = Comparison("offset", sign, value)
     for condition in (comparison, comparison.negated()):

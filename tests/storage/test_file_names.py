@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkalog.integer_limits import MAX_INT32
 from kafkalog.storage.file_names import (
-    MAX_INT32,
     MAX_NAME_LENGTH,
     MAX_OFFSET,
     PartitionDir,

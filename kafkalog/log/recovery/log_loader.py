@@ -27,6 +27,7 @@ from kafkalog.errors import (
     LogSegmentOffsetOverflowError,
     LogStateError,
 )
+from kafkalog.integer_limits import MAX_INT64
 from kafkalog.log.deletion import delete_snapshots, remove_segments
 from kafkalog.log.leader_epochs import LeaderEpochs
 from kafkalog.log.offset_metadata import OffsetMetadata
@@ -57,7 +58,6 @@ INDEXES: Final = (".index", ".timeindex", ".txnindex")
 FILES: Final = (".log", *INDEXES)
 NEEDED: Final = (".log", ".index", ".timeindex")
 Loaded = TypeVar("Loaded")
-LAST_OFFSET: Final = 2**63 - 1
 UNFLUSHED: Final = "unflushed"
 
 
@@ -132,7 +132,7 @@ class LogLoader:
             self.segments.first.base_offset,
             is_tiered=self.is_tiered,
             clean=self.clean,
-            first_epoch_start=first_epoch.start_offset if first_epoch else LAST_OFFSET,
+            first_epoch_start=first_epoch.start_offset if first_epoch else MAX_INT64,
         )
         self.epochs.truncate_from_start(self.log_start_offset)
         if not self.producers.is_empty:
@@ -314,7 +314,7 @@ class LogLoader:
         return min(self.recovery_point, end), end
 
     def _recover_unflushed(self) -> None:
-        unflushed = self.segments.between(self.recovery_point, LAST_OFFSET)
+        unflushed = self.segments.between(self.recovery_point, MAX_INT64)
         for number, segment in enumerate(unflushed, 1):
 
             def drop_following(first: int = number) -> None:

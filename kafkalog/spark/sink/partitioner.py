@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog import _speedups
+from kafkalog.array_types import Int32s
 from kafkalog.encoding.record_columns import ByteColumn
 from kafkalog.errors import ConfigError
 from kafkalog.sink.log_commit import check_topic
 from kafkalog.spark.sink.input_columns import NO_PARTITION, InputRows
 
-Int32s = npt.NDArray[np.int32]
 POSITIVE: Final = 0x7FFFFFFF
 
 

@@ -18,10 +18,10 @@ from typing import Final, TypeVar, cast
 from kafkalog.config import LogConfig
 from kafkalog.errors import ConfigError
 from kafkalog.formats.layout import CODECS, CodecName
+from kafkalog.integer_limits import MAX_INT32
 from kafkalog.sink.journal import Visibility
 from kafkalog.spark.option_reader import OptionReader
 from kafkalog.spark.option_values import parse_integer, parse_positive_int
-from kafkalog.storage.file_names import MAX_INT32
 from kafkalog.storage.remote_source import as_path
 
 PRODUCER: Final = "kafka."
