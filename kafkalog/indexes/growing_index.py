@@ -40,6 +40,7 @@ from kafkalog.errors import (
 )
 from kafkalog.formats.layout import MAX_OFFSET_DELTA
 from kafkalog.indexes.index_table import torn_error
+from kafkalog.integer_limits import MIN_INT64
 from kafkalog.storage.durable_file import DISK, Disk, DurableFile, Write
 from kafkalog.storage.forked_process import leave_after_fork
 
@@ -49,7 +50,7 @@ SMALL_BYTES: Final = 1 << 16
 MOST_OPEN: Final = 128
 """Indexes of a process that are kept open, each with two descriptors at most."""
 
-NO_ENTRY: Final = -(2**63)
+NO_ENTRY: Final = MIN_INT64
 """The offset of the last entry, for the kernels, if there is none."""
 
 Table = TypeVar("Table")
