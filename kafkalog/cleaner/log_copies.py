@@ -43,7 +43,7 @@ from kafkalog.storage.checkpoint_file import (
     write_offsets,
 )
 from kafkalog.storage.durable_file import DISK
-from kafkalog.storage.file_names import CLEAN_SHUTDOWN, file_name
+from kafkalog.storage.file_names import CLEAN_SHUTDOWN, PartitionDir, file_name
 from kafkalog.storage.location import is_file
 
 DEDUPE_BYTES: Final = 128 << 20
@@ -65,13 +65,7 @@ def rehearsed(
     `directory`. Symbolic links in it count as missing.
     """
     parent = directory.parent
-    cleaned_to = read_offsets_or_none(parent, CLEANED_TO).get(name)
-    offsets = CheckpointedOffsets(
-        clean=is_file(parent / CLEAN_SHUTDOWN),
-        log_start_offset=read_offsets_or_none(parent, LOG_STARTS).get(name),
-        recovery_point=read_offsets_or_none(parent, RECOVERY_POINTS).get(name, 0),
-        cleaned_to=cleaned_to,
-    )
+    offsets = CheckpointedOffsets.read(parent, PartitionDir(*name))
     with ExitStack() as stack:
         try:
             rehearsal = stack.enter_context(
@@ -89,8 +83,8 @@ def rehearsed(
         log = rehearsal.log
         marks = read_offsets_or_none(parent, HIGH_WATERMARKS)
         log.update_high_watermark(marks.get(name, log.log_end_offset))
-        if cleaned_to is not None:
-            line = {name: cleaned_to}
+        if offsets.cleaned_to is not None:
+            line = {name: offsets.cleaned_to}
             write_offsets(rehearsal.copy.parent, CLEANED_TO, line, rehearsal.disk)
         stack.enter_context(locating_errors(directory, rehearsal.copy))
         yield rehearsal

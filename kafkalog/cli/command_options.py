@@ -331,6 +331,13 @@ COMMITS: Final = (
     ),
 )
 
+SERVER_PROPERTIES: Final = click.option(
+    "--server-properties",
+    type=LocalPath(),
+    metavar="FILE",
+    help="The broker's server.properties, which may set what topics do not.",
+)
+
 RETENTION: Final = (
     click.option(
         "--at",
@@ -339,12 +346,7 @@ RETENTION: Final = (
         help="Report for this time instead of now: milliseconds since 1970, or ISO "
         "8601 with a time zone.",
     ),
-    click.option(
-        "--server-properties",
-        type=LocalPath(),
-        metavar="FILE",
-        help="The broker's server.properties, which may set retention.",
-    ),
+    SERVER_PROPERTIES,
 )
 
 SPELLINGS: Final = ("text", "json", "base64")

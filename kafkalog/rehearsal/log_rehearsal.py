@@ -9,38 +9,56 @@ Source: ``LogManager.loadLog``, ``LogLoader.java``, ``Cleaner.java``.
 
 from __future__ import annotations
 
+import os
+import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from errno import EDQUOT, EMFILE, ENFILE, ENOSPC
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Final, NamedTuple, Self
 
 from kafkalog.config import BrokerConfig
+from kafkalog.errors import LocatedError
 from kafkalog.log.clock import Clock, IdleScheduler
 from kafkalog.log.recovery.log_loading import load_log
 from kafkalog.log.recovery.recovery_report import RecoveredSegment, RecoveryReport
 from kafkalog.log.runtime import DISK_FAILURES
 from kafkalog.log.topic_settings import PartitionSettings
 from kafkalog.log.writable_log import WritableLog
-from kafkalog.rehearsal.rehearsal_disk import Original, RehearsalDisk
+from kafkalog.rehearsal.rehearsal_disk import FilesLeft, Original, RehearsalDisk
 from kafkalog.rehearsal.segment_contents import contents_from
 from kafkalog.rehearsal.swap_losses import SwapLoss, find_losses, read_swaps
-from kafkalog.storage.checkpoint_file import LEADER_EPOCHS
+from kafkalog.storage.checkpoint_file import (
+    CLEANED_TO,
+    LEADER_EPOCHS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    read_offsets_or_none,
+)
 from kafkalog.storage.file_names import (
+    CLEAN_SHUTDOWN,
     MAX_OFFSET,
+    METADATA_TOPIC,
     PARTITION_METADATA,
+    PartitionDir,
     file_name,
     parse_file_name,
 )
 from kafkalog.storage.leftover_names import offset_of
+from kafkalog.storage.location import is_file
 
 FATAL: Final = ("NullPointerException", "IllegalArgumentException")
 """Exceptions for a small file that end the broker, not only its directory."""
 
 MAX_REHEARSALS: Final = 5
 """Number of times a log is loaded while a broker renames or removes its files."""
+
+OUT_OF_SPACE: Final = (ENOSPC, EDQUOT, EMFILE, ENFILE)
+"""Errors of the temporary directory, which say nothing of the log."""
 
 READ_BY_PATH: Final = (PARTITION_METADATA, LEADER_EPOCHS)
 
@@ -61,39 +79,101 @@ class CheckpointedOffsets:
     recovery_point: int = 0
     cleaned_to: int | None = None
 
+    @classmethod
+    def read(cls, root: Path, name: PartitionDir | None) -> CheckpointedOffsets:
+        """Return the offsets of a partition that are in a log directory.
+
+        A checkpoint that cannot be read has none. The cluster's metadata is loaded as
+        after a crash, without offsets.
+        """
+        if name is not None and name.topic == METADATA_TOPIC:
+            return cls(clean=False)
+        key = ("", -1) if name is None else (name.topic, name.partition)
+        found: dict[str, int | None] = {}
+        for checkpoint in (LOG_STARTS, RECOVERY_POINTS, CLEANED_TO):
+            with suppress(OSError):
+                found[checkpoint] = read_offsets_or_none(root, checkpoint).get(key)
+        return cls(
+            clean=is_file(root / CLEAN_SHUTDOWN),
+            log_start_offset=found.get(LOG_STARTS),
+            recovery_point=found.get(RECOVERY_POINTS) or 0,
+            cleaned_to=found.get(CLEANED_TO),
+        )
+
+
+class SegmentLoss(NamedTuple):
+    """What is lost of a segment from byte `position` on.
+
+    These are `records` with offsets from `first_offset` to before `end_offset`, and
+    `size` bytes of the file.
+    """
+
+    base_offset: int
+    position: int
+    first_offset: int
+    end_offset: int
+    records: int
+    size: int = 0
+
 
 @dataclass(slots=True)
 class LossCount:
-    """What recovery cuts, deletes or hides of a log, and the reasons."""
+    """What recovery cuts, deletes or hides of a log.
 
-    first_offset: int | None = None
-    size: int = 0
-    records: int = 0
+    `cut` and `dropped` are by base offset. `hidden` is what is in the last segment
+    after the log end offset, in `trailing` bytes. `ignored` are the files whose name is
+    that of no segment. `segments` is the number of dropped segments, with those that
+    `swaps` replace.
+    """
+
+    cut: dict[int, SegmentLoss] = field(default_factory=dict)
+    dropped: dict[int, SegmentLoss] = field(default_factory=dict)
+    hidden: SegmentLoss | None = None
+    ignored: dict[str, SegmentLoss] = field(default_factory=dict)
+    swaps: list[SwapLoss] = field(default_factory=list)
     segments: int = 0
     trailing: int = 0
-    swaps: list[SwapLoss] = field(default_factory=list)
-    ignored: list[str] = field(default_factory=list)
 
-    def add(self, first_offset: int, size: int, records: int) -> None:
-        """Add bytes and records from an offset on."""
-        known = self.first_offset
-        self.first_offset = first_offset if known is None else min(known, first_offset)
-        self.size += size
-        self.records += records
+    def _all(self) -> list[SegmentLoss | SwapLoss]:
+        hidden = [] if self.hidden is None else [self.hidden]
+        parts = (self.cut.values(), self.dropped.values(), self.ignored.values())
+        return [*chain.from_iterable(parts), *hidden, *self.swaps]
+
+    @property
+    def first_offset(self) -> int | None:
+        """The first offset that is lost, None if none is."""
+        return min((loss.first_offset for loss in self._all()), default=None)
+
+    @property
+    def size(self) -> int:
+        """The bytes that are cut or deleted."""
+        return sum(loss.size for loss in self._all())
+
+    @property
+    def records(self) -> int:
+        """The readable records that are lost."""
+        return sum(loss.records for loss in self._all())
 
 
 class LogRehearsal:
     """A log that was loaded on a disk of its own.
 
     `directory` is the log's, `log` is open in a temporary directory. `seconds` is the
-    time that loading took.
+    time that loading took. `is_compacted` is whether the log was ever compacted.
     """
 
     def __init__(
-        self, directory: Path, log: WritableLog, disk: RehearsalDisk, seconds: float
+        self,
+        directory: Path,
+        log: WritableLog,
+        disk: RehearsalDisk,
+        seconds: float,
+        *,
+        is_compacted: bool,
     ) -> None:
         self.directory = directory
         self.log = log
+        self._compacts = log.config.compact or is_compacted
         self.disk = disk
         self.seconds = seconds
         self.copy = Path(str(log.path))
@@ -120,38 +200,43 @@ class LogRehearsal:
         return self.disk.bytes_written
 
     @property
+    def files(self) -> FilesLeft:
+        """The files that are left."""
+        return self.disk.files_left(self.copy)
+
+    @property
     def _recovered(self) -> list[RecoveredSegment]:
         return self.report.recovered
 
     def count_losses(self) -> LossCount:
         """Count the records that are lost."""
-        losses, report = LossCount(), self.report
+        losses, report = LossCount(segments=len(self.report.dropped)), self.report
         swapped = self._count_swapped(losses)
         for segment in self._recovered:
-            if segment.base_offset in swapped:
-                continue
-            if segment.bytes_cut and segment.base_offset not in report.dropped:
-                position = _cut_position(segment)
-                original = self._original(segment.base_offset)
-                size = segment.bytes_cut
-                if original is not None:
-                    size = original.size - position
-                records = self.count_records(segment.base_offset, position)
-                losses.add(segment.end_offset, size, records)
-        for base in report.dropped:
-            if base in swapped:
-                losses.segments += 1
-                continue
-            original = self._original(base)
-            size = 0 if original is None else original.size
-            losses.segments += 1
-            losses.add(base, size, self.count_records(base))
-        self._count_hidden(losses, is_swapped=self._last_base in swapped)
+            base = segment.base_offset
+            if segment.bytes_cut and base not in (*report.dropped, *swapped):
+                loss = self._loss(base, _cut_position(segment), segment.bytes_cut)
+                losses.cut[base] = loss._replace(first_offset=segment.end_offset)
+        losses.dropped = {
+            base: self._loss(base) for base in report.dropped if base not in swapped
+        }
+        self._count_hidden(losses, is_swapped=self.last_base in swapped)
         for path, base in self._ignored():
-            content = contents_from(path, base)
-            losses.ignored.append(path.name)
-            losses.add(base, 0, content.records)
+            records, end = contents_from(path, base)
+            losses.ignored[path.name] = SegmentLoss(base, 0, base, end, records)
         return losses
+
+    def _loss(self, base: int, position: int = 0, size: int = 0) -> SegmentLoss:
+        """Return what is lost of a segment from `position` on.
+
+        That are `size` bytes of a segment that loading made, as by a split.
+        """
+        original = self._original(base)
+        if original is None:
+            return SegmentLoss(base, position, base, base, 0, size)
+        records, end = contents_from(original.path, base, position)
+        size = original.size - position
+        return SegmentLoss(base, position, base, end, records, size)
 
     def _ignored(self) -> Iterator[tuple[Path, int]]:
         """Yield each ``.log`` whose name has an offset, but not in 20 digits.
@@ -164,7 +249,8 @@ class LogRehearsal:
                 yield path, base
 
     @property
-    def _last_base(self) -> int:
+    def last_base(self) -> int:
+        """The base offset of the last segment."""
         return self.log.growing_segments[-1].base_offset
 
     def _count_swapped(self, losses: LossCount) -> set[int]:
@@ -178,7 +264,7 @@ class LogRehearsal:
             for file in self.report.renamed
             if (name := parse_file_name(file)) is not None and name.kind == "log"
         )
-        swaps = read_swaps(self.directory, bases, compacts=self.log.config.compact)
+        swaps = read_swaps(self.directory, bases, compacts=self._compacts)
         for content in swaps:
             base = content.base_offset
             if base in self.report.dropped:
@@ -187,8 +273,6 @@ class LogRehearsal:
                 end = cut[base].end_offset
                 content.lacks(end, MAX_OFFSET, _cut_position(cut[base]), "cut")
         losses.swaps += find_losses(replaced, swaps)
-        for loss in losses.swaps:
-            losses.add(loss.first_offset, loss.size, loss.records)
         return set(bases)
 
     def _replaced(self) -> Iterator[tuple[Path, int]]:
@@ -211,7 +295,7 @@ class LogRehearsal:
 
         Its records are already counted if it `is_swapped`.
         """
-        base = self._last_base
+        base = self.last_base
         original = self._original(base)
         if original is None or any(
             base == each.base_offset for each in self._recovered
@@ -219,17 +303,14 @@ class LogRehearsal:
             return
         end = self.log.growing_segments[-1].find_end()
         losses.trailing = original.size - end.position
-        counts = losses.trailing and not is_swapped
-        records = self.count_records(base, end.position) if counts else 0
-        if records:
-            losses.add(end.offset, 0, records)
+        if losses.trailing and not is_swapped:
+            loss = self._loss(base, end.position)
+            if loss.records:
+                losses.hidden = loss._replace(first_offset=end.offset, size=0)
 
     def count_records(self, base: int, position: int = 0) -> int:
         """Return the number of readable records of a segment from a byte on."""
-        original = self._original(base)
-        if original is None:
-            return 0
-        return contents_from(original.path, base, position).records
+        return self._loss(base, position).records
 
     def _original(self, base: int) -> Original | None:
         """Return the original of a ``.log``, which may be marked as deleted by now."""
@@ -294,19 +375,37 @@ def _cut_position(segment: RecoveredSegment) -> int:
 
 
 class LogStartError(Exception):
-    """A log cannot be loaded; `is_disk` states whether only its directory fails."""
+    """A log cannot be loaded; `is_disk` states whether only its directory fails.
+
+    The error is one of the file `name` of the log, at byte `position`, if these are
+    known. `files` are those that were left then, if loading had begun.
+    """
 
     def __init__(self, message: str, *, is_disk: bool) -> None:
         super().__init__(message)
         self.is_disk = is_disk
+        self.name: str | None = None
+        self.position: int | None = None
+        self.files: FilesLeft | None = None
 
     @classmethod
     def of(cls, error: Exception, copy: Path, directory: Path) -> LogStartError:
         """Return the error for one about the files of a copy of the directory."""
-        message = describe_error(error).replace(str(copy), str(directory))
+        text = describe_error(error)
         is_fatal = getattr(error, "kafka_name", None) in FATAL
         is_disk = isinstance(error, DISK_FAILURES) and not is_fatal
-        return cls(message, is_disk=is_disk)
+        found = cls(text.replace(str(copy), str(directory)), is_disk=is_disk)
+        _, is_in_copy, rest = text.partition(f"{copy}{os.sep}")
+        if is_in_copy:
+            found.name = re.split(r"[\s,;:]", rest, maxsplit=1)[0]
+        if isinstance(error, LocatedError):
+            found.position = error.position
+        return found
+
+    def left(self, files: FilesLeft) -> Self:
+        """Return the error, with the files that are left."""
+        self.files = files
+        return self
 
 
 def describe_error(error: Exception) -> str:
@@ -331,7 +430,7 @@ def rehearse(
     meanwhile, as a broker is running, all is done again. Raises `LogStartError`.
     """
     for number in range(MAX_REHEARSALS):
-        with TemporaryDirectory(prefix="kafkalog-preflight-") as root:
+        with TemporaryDirectory(prefix="kafkalog-rehearsal-") as root:
             copy, disk = Path(root).resolve() / directory.name, RehearsalDisk()
             disk.stand_in(directory, copy)
             if prepare is not None:
@@ -354,12 +453,18 @@ def rehearse(
                     disk=disk,
                 )
             except Exception as error:
+                if isinstance(error, OSError) and error.errno in OUT_OF_SPACE:
+                    raise
                 if number < MAX_REHEARSALS - 1 and disk.has_lost_original():
                     continue
-                raise LogStartError.of(error, copy, directory) from error
+                failure = LogStartError.of(error, copy, directory)
+                raise failure.left(disk.files_left(copy)) from error
             seconds = time.perf_counter() - began
             try:
-                yield LogRehearsal(directory, log, disk, seconds)
+                is_compacted = offsets.cleaned_to is not None
+                yield LogRehearsal(
+                    directory, log, disk, seconds, is_compacted=is_compacted
+                )
             finally:
                 log.abandon()
             return

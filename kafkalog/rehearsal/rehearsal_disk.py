@@ -20,7 +20,7 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,11 +34,33 @@ CHUNK_BYTES: Final = 1 << 20
 
 @dataclass(slots=True)
 class Original:
-    """A file whose content is read, of which the first `kept` bytes still count."""
+    """A file whose content is read, of which the first `kept` bytes still count.
 
+    `name` is that of the file in the directory, which may be a link to `path`.
+    """
+
+    name: str
     path: Path
     size: int
     kept: int
+
+
+class FileLeft(NamedTuple):
+    """The name and size that a file has now, and its size before."""
+
+    name: str
+    size: int
+    size_before: int
+
+
+class FilesLeft(NamedTuple):
+    """The files of a log after changes: `kept` ones by their old names, and `new` ones.
+
+    A file that was removed, or replaced by a new one, is not kept.
+    """
+
+    kept: dict[str, FileLeft]
+    new: frozenset[str]
 
 
 class StandInFile(DurableFile):
@@ -125,7 +147,9 @@ class RehearsalDisk(Disk):
             file.truncate(status.st_size)
             inode = os.fstat(file.fileno()).st_ino
         os.utime(place, ns=(status.st_atime_ns, status.st_mtime_ns))
-        self._originals[inode] = Original(path, status.st_size, status.st_size)
+        self._originals[inode] = Original(
+            place.name, path, status.st_size, status.st_size
+        )
 
     def has_lost_original(self) -> bool:
         """Return whether an original was renamed or removed since."""
@@ -134,6 +158,18 @@ class RehearsalDisk(Disk):
     def original_of(self, path: Path) -> Original | None:
         """Return the original that a file stands in for; None if it is a new file."""
         return self._originals.get(path.lstat().st_ino)
+
+    def files_left(self, directory: Path) -> FilesLeft:
+        """Return the files of a directory, by whether they stand in for originals."""
+        kept, new = {}, set()
+        for path in directory.iterdir():
+            original = self.original_of(path)
+            if original is None:
+                new.add(path.name)
+            else:
+                size = path.stat().st_size
+                kept[original.name] = FileLeft(path.name, size, original.size)
+        return FilesLeft(kept, frozenset(new))
 
     def copy_content(self, path: Path) -> None:
         """Copy to a file the content of its original, if it has one."""

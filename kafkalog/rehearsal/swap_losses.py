@@ -12,9 +12,8 @@ Source: ``LogLoader.load``, ``LocalLog.replaceSegments``.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -22,77 +21,16 @@ import numpy as np
 
 from kafkalog.decoding.read_policy import SKIPPING
 from kafkalog.decoding.record_counts import count_records
-from kafkalog.errors import CorruptIndexError, LocatedError
-from kafkalog.indexes.index_table import read_slots
-from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.reports import counted
-from kafkalog.segment.file_batches import find_end
 from kafkalog.segment.file_records import FileRecords, Skipped
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.byte_source import FileSource
-from kafkalog.storage.durable_file import DISK, DurableFile
 from kafkalog.storage.file_names import (
     MAX_OFFSET,
-    SegmentFile,
     file_name,
-    parse_file_name,
 )
-from kafkalog.storage.leftover_names import offset_of, sort_leftovers
 
 SWAP: Final = "swap"
-
-
-class FramedEnd(NamedTuple):
-    """The end of a log that a broker finds after a clean shutdown.
-
-    `offset` follows the last entry, which ends at byte `position`. If the last entry of
-    the offset index, at byte `beyond_log` of the index, points past the end of the log,
-    the segment counts as empty. If `is_refused`, the entry at `position` has an invalid
-    size, and the log is not opened.
-    """
-
-    offset: int
-    position: int
-    beyond_log: int | None = None
-    is_refused: bool = False
-
-
-READ_ONLY: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
-"""Flags to open a ``.log``, without blocking on a file that is a pipe."""
-
-
-def framed_end(path: Path, base_offset: int) -> FramedEnd:
-    """Return the end of a last segment that a broker does not recover.
-
-    Only the sizes of entries are read; their checksums are not verified.
-    """
-    offset, position, slot = _last_indexed(path, base_offset)
-    with DurableFile(DISK, path, READ_ONLY) as file:
-        try:
-            end = find_end(file, offset, position, file.size())
-        except LocatedError as error:
-            return FramedEnd(base_offset, error.position or 0, is_refused=True)
-    if end is None:
-        return FramedEnd(base_offset, 0, slot)
-    return FramedEnd(end.offset, end.position)
-
-
-def _last_indexed(path: Path, base_offset: int) -> tuple[int, int, int | None]:
-    """Return the offset and position in the last slot of an index, and its byte."""
-    entry = OffsetIndex.ENTRY
-    name = parse_file_name(path.name)
-    suffix = None if name is None else name.suffix
-    try:
-        data, size = read_slots(
-            path.with_name(file_name(base_offset, "index", suffix)), entry.itemsize
-        )
-    except (FileNotFoundError, CorruptIndexError):
-        return base_offset, 0, None
-    slot = size // entry.itemsize * entry.itemsize - entry.itemsize
-    if slot < 0 or len(data) < slot + entry.itemsize:  # empty, or preallocated
-        return base_offset, 0, None
-    last = data[slot : slot + entry.itemsize].view(entry)[0]
-    return base_offset + int(last["relative_offset"]), int(last["position"]), slot
 
 
 class OffsetRange(NamedTuple):
@@ -135,8 +73,7 @@ class SwapLoss:
     """The records of replaced segments that a ``.log.swap`` does not have.
 
     `is_covered` is whether the replaced segments have all offsets of the swap: without
-    the swap nothing is lost. `is_refused` is whether a broker does not start with a
-    swap, as the size of one of its entries is invalid.
+    the swap nothing is lost.
     """
 
     content: SwapContent
@@ -145,13 +82,10 @@ class SwapLoss:
     records: int = 0
     size: int = 0
     is_covered: bool = True
-    is_refused: bool = False
 
     @property
     def message(self) -> str:
         """The reason, and the loss."""
-        if self.is_refused:
-            return f"{self.content.reason}; a broker does not start with this file"
         base = file_name(self.content.base_offset, "log")
         return (
             f"{self.content.reason}; a broker replaces {base} by this file: offsets "
@@ -244,39 +178,6 @@ def _add_lost(
             loss.records += records
             loss.size += size
             return
-
-
-def swap_names(names: Iterable[SegmentFile]) -> list[int]:
-    """Return the base offsets of the ``.log.swap`` files that a broker renames.
-
-    Those at or above the offset of a ``.cleaned`` file are incomplete, and removed.
-    """
-    swaps = sort_leftovers(each.name for each in names).swapped_logs
-    return sorted(map(offset_of, swaps))
-
-
-def lost_by_swaps(
-    directory: Path, names: Iterable[SegmentFile], *, compacts: bool
-) -> list[SwapLoss]:
-    """Return what the swaps of a directory, with files of some names, would lose."""
-    listed = list(names)
-    bases = swap_names(listed)
-    if not bases:
-        return []
-    ends = [
-        framed_end(directory / file_name(base, "log", SWAP), base) for base in bases
-    ]
-    until = max(end.offset for end in ends)
-    replaced = sorted(
-        each.base_offset
-        for each in listed
-        if (each.kind, each.suffix) == ("log", None)
-        and (bases[0] <= each.base_offset < until or each.base_offset in bases)
-    )
-    files = [(directory / file_name(base, "log"), base) for base in replaced]
-    losses = find_losses(files, read_swaps(directory, bases, compacts=compacts))
-    is_refused = any(end.is_refused for end in ends)
-    return [replace(loss, is_refused=is_refused) for loss in losses]
 
 
 def read_swaps(

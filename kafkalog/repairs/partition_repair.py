@@ -33,7 +33,7 @@ from kafkalog.rehearsal.log_rehearsal import (
     rehearse,
 )
 from kafkalog.rehearsal.rehearsal_disk import RehearsalDisk
-from kafkalog.rehearsal.swap_losses import lost_by_swaps
+from kafkalog.rehearsal.swap_losses import find_losses, read_swaps
 from kafkalog.repairs.header_correction import correct_epochs
 from kafkalog.repairs.log_excerpt import (
     LogExcerpt,
@@ -55,10 +55,11 @@ from kafkalog.storage.file_names import (
     file_name,
     parse_file_name,
 )
+from kafkalog.storage.leftover_names import offset_of, sort_leftovers
 from kafkalog.storage.location import entries, is_file
 from kafkalog.verification.partition_checks import TAILS
 from kafkalog.verification.path_verification import verify_locked
-from kafkalog.verification.recovery_effects import STRAYS
+from kafkalog.verification.recovery_outlook import STRAYS
 from kafkalog.verification.segment_checks import INDEXES
 from kafkalog.verification.sidecar_checks import CHECKPOINTS
 from kafkalog.verification.verification_report import (
@@ -227,9 +228,13 @@ class PartitionDamage:
     @cached_property
     def _needless_swaps(self) -> set[int]:
         """The damaged swaps without which the segments have all records."""
-        losses = lost_by_swaps(
-            self.directory, self.file_names.values(), compacts=self.config.compact
+        swapped = sort_leftovers(self.file_names).swapped_logs
+        compacts = self.config.compact or self.offsets.cleaned_to is not None
+        swaps = read_swaps(
+            self.directory, sorted(map(offset_of, swapped)), compacts=compacts
         )
+        logs = [(self.directory / file_name(base, "log"), base) for base in self.logs]
+        losses = find_losses(logs, swaps)
         return {each.content.base_offset for each in losses if each.is_covered}
 
 
@@ -524,7 +529,8 @@ class _Attempt:
             with disk.open(copy / file) as log_file:
                 log_file.truncate(position)
         for file in self._not_loaded():
-            disk.remove_if_there(copy / file)
+            if not (copy / file).is_dir():  # stays, and keeps the log from loading
+                disk.remove_if_there(copy / file)
 
     def _not_loaded(self) -> set[str]:
         """Return the files that are not loaded: damaged, foreign, or of lost bytes."""

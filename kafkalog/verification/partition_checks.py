@@ -22,7 +22,6 @@ Source: ``LogLoader.java``, ``LocalLog.java``, ``LogSegment.changeFileSuffixes``
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -31,9 +30,7 @@ from typing import NamedTuple
 from kafkalog.formats.layout import NO_LEADER_EPOCH
 from kafkalog.log.log_segments import list_first, segments_read
 from kafkalog.log.remote_offsets import find_missing_start
-from kafkalog.log.topic_settings import TopicSettings
 from kafkalog.rehearsal.segment_contents import SegmentContents
-from kafkalog.rehearsal.swap_losses import lost_by_swaps, swap_names
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.byte_source import read_regular
 from kafkalog.storage.checkpoint_file import LEADER_EPOCHS
@@ -44,13 +41,13 @@ from kafkalog.storage.file_names import (
     parse_file_names,
     parse_partition_dir,
 )
+from kafkalog.storage.leftover_names import offset_of, sort_leftovers
 from kafkalog.verification.log_checks import (
     Epochs,
     LogFacts,
     all_events,
 )
 from kafkalog.verification.name_checks import check_file_names
-from kafkalog.verification.recovery_effects import PartitionContents
 from kafkalog.verification.segment_checks import (
     INDEXES,
     SegmentResult,
@@ -72,8 +69,6 @@ from kafkalog.verification.verification_report import (
     Cause,
     Findings,
     Problem,
-    Recovery,
-    Severity,
     as_error,
 )
 
@@ -88,6 +83,14 @@ class ReadSegment(NamedTuple):
     log: str
     facts: LogFacts
     problems: list[Problem]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionContents:
+    """The log end offset of a partition, and its segments by base offset."""
+
+    end: int | None = None
+    segments: dict[int, SegmentContents] = field(default_factory=dict)
 
 
 def check_succession(
@@ -524,46 +527,15 @@ class PartitionCheck:
         return PartitionContents(end, contents)
 
     def _check_swaps(self, results: Sequence[SegmentResult]) -> None:
-        """Add a problem for each ``.swap`` that replaces segments.
-
-        It is a warning unless records are lost.
-        """
+        """Warn of each ``.swap`` that replaces segments."""
         place = parse_partition_dir(self.directory.absolute().name)
-        names = [name for name in self.names.values() if name is not None]
-        if place is None or place.state == "delete" or not swap_names(names):
+        if place is None or place.state == "delete":
             return
-        settings = TopicSettings([self.directory.absolute().parent], None, None, None)
-        config = settings.of(place.topic).config
-        compacts = config.compact or self.surroundings.is_compacted
-        losses: set[str] = set()
-        with suppress(FileNotFoundError):  # a broker finished the swap meanwhile
-            for loss in lost_by_swaps(self.directory, names, compacts=compacts):
-                losses.add(loss.content.path.name)
-                problem = Problem(
-                    path=self.prefix + loss.content.path.name,
-                    position=loss.content.position,
-                    offset=loss.first_offset,
-                    cause=Cause.SWAP,
-                    severity=Severity.ERROR,
-                    message=loss.message,
-                    recovery=Recovery.REFUSE,
-                    last_offset=loss.last_offset,
-                    reason=loss.content.reason,
-                )
-                if not loss.is_refused:
-                    problem = replace(
-                        problem,
-                        recovery=Recovery.REPLACE,
-                        lost_from=loss.first_offset,
-                        lost_to=loss.last_offset,
-                        lost_records=loss.records,
-                    )
-                self.problems.append(problem)
         found = {result.task.log: result.facts for result in results}
-        for base in swap_names(names):
-            file = file_name(base, "log", "swap")
-            facts = found.get(file)
-            if file in losses or facts is None:
+        names = (file for file, name in self.names.items() if name is not None)
+        for file in sort_leftovers(names).swapped_logs:
+            facts, base = found.get(file), offset_of(file)
+            if facts is None:
                 continue
             until = max(facts.last_offset, base)
             self._findings(file).warn(

@@ -24,6 +24,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
+from kafkalog.config import BrokerConfig
 from kafkalog.errors import KafkaLogError, NotALogDirectoryError
 from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.indexes.index_table import base_offset_of
@@ -65,8 +66,11 @@ from kafkalog.verification.name_checks import (
     check_topic_id,
     cluster_topics,
 )
-from kafkalog.verification.partition_checks import PartitionCheck, Surroundings
-from kafkalog.verification.recovery_effects import PartitionContents
+from kafkalog.verification.partition_checks import (
+    PartitionCheck,
+    PartitionContents,
+    Surroundings,
+)
 from kafkalog.verification.recovery_outlook import add_recovery
 from kafkalog.verification.segment_checks import (
     INDEXES,
@@ -104,6 +108,7 @@ def verify(
     topics: Collection[str] = (),
     partitions: Collection[int] = (),
     max_batch_bytes: int = MAX_BATCH_BYTES,
+    broker: BrokerConfig | None = None,
     threads: int = 1,
     progress: Progress | None = None,
 ) -> Report:
@@ -120,6 +125,10 @@ def verify(
         directory are verified in any case.
     max_batch_bytes : int
         Maximum decompressed size of a batch. A larger one is a warning.
+    broker : BrokerConfig, optional
+        The settings in the broker's ``server.properties``, for the prediction of its
+        actions; by default Kafka's. Settings of topics are those in the cluster's
+        metadata, if it is in the log directory.
     threads : int
         Number of segments read at the same time. The threads end with the call.
     progress : callable, optional
@@ -155,6 +164,7 @@ def verify(
         partitions=partitions,
         max_batch_bytes=max_batch_bytes,
         progress=progress,
+        broker=broker,
     )
     if not stat.S_ISDIR(where.stat().st_mode):
         check.lone_file(where)
@@ -224,6 +234,7 @@ class Verification:
     partitions: Collection[int]
     max_batch_bytes: int
     progress: Progress | None
+    broker: BrokerConfig | None = None
     links: bool = False
     is_locked: bool = False
     sizes: dict[str, int] = field(default_factory=dict)
@@ -238,10 +249,7 @@ class Verification:
     def report(self, where: Path) -> Report:
         """Return the report, with the action of a broker for each problem."""
         problems = add_recovery(
-            name_translated(self.problems, where),
-            where,
-            self.contents,
-            links=self.links,
+            name_translated(self.problems, where), where, self.broker
         )
         return Report(
             files=len(self.sizes),

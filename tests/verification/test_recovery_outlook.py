@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from kafkalog import KafkaLogError, LogConfig, RecordBatchBuilder
+from kafkalog import BrokerConfig, KafkaLogError, LogConfig, RecordBatchBuilder
 from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.messages.control_records import end_transaction_marker
 from kafkalog.testing import ManualClock, ManualScheduler, open_log
 from kafkalog.verification.path_verification import verify
 from kafkalog.verification.verification_report import Cause, Recovery, Severity
+from tests.log.clusters import mark_as_brokers, metadata_log, setting, topic
 from tests.log.writing import NOW
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "verify.md"
@@ -96,10 +97,10 @@ def files_of(place):
     return {path.name: path.read_bytes() for path in place.iterdir()}
 
 
-def recovery_actions(root, problems, before):
+def recovery_actions(root, problems, before, broker):
     """Open the log; return the action that was taken on each problem."""
     try:
-        log = opened(root / "t-0", LogConfig(internal_segment_bytes=1000))
+        log = opened(root / "t-0", broker.log_config({"internal.segment.bytes": 1000}))
     except Exception as error:
         if not isinstance(error, KafkaLogError):
             raise
@@ -148,11 +149,12 @@ def is_predicted(problem, action):
     return (problem.recovery, problem.recovery_position) == action
 
 
-def check_prediction(root):
+def check_prediction(root, broker=None):
     """Compare the predictions of `verify` with recovery; return the problems."""
     before = files_of(root / "t-0")
-    problems = [each for each in verify(root).problems if each.path.startswith("t-0/")]
-    actions = recovery_actions(root, problems, before)
+    found = verify(root, broker=broker).problems
+    problems = [each for each in found if each.path.startswith("t-0/")]
+    actions = recovery_actions(root, problems, before, broker or BrokerConfig())
     refused = any(each.recovery == Recovery.REFUSE for each in problems)
     assert refused == ((Recovery.REFUSE, None) in actions), problems
     for problem, action in zip(problems, actions, strict=True):
@@ -386,6 +388,66 @@ def test_the_prediction_for_any_flipped_bit_or_truncation_is_the_recovery(
             root = damaged(stop)
             damage(root / "t-0" / name)
             check_prediction(root)
+
+
+OTHER_SETTINGS = [
+    {"log_index_interval_bytes": 0},
+    {"log_index_interval_bytes": 100},
+    {"log_index_interval_bytes": 100, "log_index_size_max_bytes": 16},
+    {"log_segment_bytes": 1 << 20, "log_index_interval_bytes": 400},
+]
+
+
+@pytest.mark.parametrize("settings", OTHER_SETTINGS)
+def test_the_prediction_under_other_settings_is_the_recovery_under_them(
+    damaged, written, settings
+):
+    drawn = random.Random(f"{settings} 20261127")
+    for name in LOGS:
+        size = (written / "t-0" / name).stat().st_size
+        starts = range(0, size - MARKER_BYTES, DATA_BYTES)
+        header = drawn.choice(starts) + drawn.randrange(16)
+        at = drawn.randrange(size)
+        for damage in (flip(header), flip(at, 1 << drawn.randrange(8)), cut(at)):
+            root = damaged("crash")
+            damage(root / "t-0" / name)
+            check_prediction(root, BrokerConfig(**settings))
+
+
+@pytest.mark.parametrize(("interval", "recovery"), [(100, T), (4096, N)])
+def test_falling_offsets_empty_a_segment_if_they_get_index_entries(
+    damaged, interval, recovery
+):
+    root = damaged("crash")
+    flip(DATA_BYTES + 4, 32)(root / "t-0" / f"{THIRD}.log")
+    broker = BrokerConfig(log_index_interval_bytes=interval)
+    found = [
+        each for each in check_prediction(root, broker) if each.cause == Cause.OFFSET
+    ]
+    assert {(each.recovery, each.recovery_position) for each in found} == {
+        (recovery, 0 if recovery == T else None)
+    }
+    assert (max(each.lost_segments for each in found) == 2) == (recovery == T)
+
+
+def test_the_settings_of_a_topic_in_the_metadata_of_the_cluster_count(damaged):
+    root = damaged("crash")
+    flip(DATA_BYTES + 4, 32)(root / "t-0" / f"{THIRD}.log")
+    values = [topic("t", TOPIC_ID), setting("t", "index.interval.bytes", "100")]
+    metadata_log(mark_as_brokers(root), values)
+    found = [
+        each
+        for each in verify(root).problems
+        if each.path == f"t-0/{THIRD}.log" and each.cause == Cause.OFFSET
+    ]
+    assert {each.recovery for each in found} == {T}
+
+
+def test_an_index_without_room_for_its_entries_keeps_the_log_from_opening(damaged):
+    root = damaged("crash")
+    cut(-3)(root / "t-0" / f"{SECOND}.index")
+    broker = BrokerConfig(log_index_interval_bytes=100, log_index_size_max_bytes=16)
+    assert {each.recovery for each in check_prediction(root, broker)} == {R}
 
 
 def test_a_partition_without_its_log_directory_counts_as_crashed(damaged, tmp_path):

@@ -135,6 +135,11 @@ def test_zeros_before_the_last_segment_are_an_error(root, zeros, stop):
     if stop == "crash":
         assert problem.recovery == Recovery.TRUNCATE
         assert lost(problem) == (6, 9, 4, 1)
+    elif stop == "below the recovery point" and zeros >= 18:
+        # No snapshot has the producers, so the segment is read for them.
+        assert problem.recovery == Recovery.REFUSE
+        with pytest.raises(kafkalog.CorruptRecordError):
+            kafkalog.open(root / "orders-0", "a")
     else:
         assert problem.recovery == Recovery.NOTHING
         assert lost(problem) == (None, None, 0, 0)

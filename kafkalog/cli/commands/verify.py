@@ -9,10 +9,12 @@ import click
 
 from kafkalog.cli import command_output, exits
 from kafkalog.cli.command_options import (
+    SERVER_PROPERTIES,
     examples,
     format_options,
     max_batch_bytes_option,
     paths_argument,
+    read_older_broker,
     selection_options,
 )
 from kafkalog.cli.command_output import TableField
@@ -52,6 +54,7 @@ FIELDS: Final = (
     help="Number of segments that are read at the same time.",
 )
 @max_batch_bytes_option(None)
+@SERVER_PROPERTIES
 @click.option("-q", "--quiet", is_flag=True, help="Print no progress.")
 @format_options
 def command(
@@ -60,6 +63,7 @@ def command(
     partitions: tuple[int, ...],
     threads: int,
     max_batch_bytes: int,
+    server_properties: Path | None,
     quiet: bool,
     form: str | None,
     no_color: bool,
@@ -73,7 +77,9 @@ def command(
     Each problem states what a broker does about it when it starts: nothing; truncate
     the log at a byte; overwrite part of it; rebuild, delete or reset the file; split
     the segment; delete_log; set the partition aside as a stray; or refuse to start. If
-    records would be lost, the message states which.
+    records would be lost, the message states which. The settings are those of the
+    topic in the cluster's metadata log, if the log directory is a broker's, and those
+    of --server-properties, or else Kafka's defaults.
 
     Paths of problems are relative to PATH; with several, they begin with their PATH,
     and the counts are added up. With --topic or --partition, the files of the log
@@ -101,6 +107,7 @@ def command(
                 topics=topics,
                 partitions=partitions,
                 max_batch_bytes=max_batch_bytes,
+                broker=read_older_broker(server_properties),
                 threads=threads,
                 progress=progress,
             )
