@@ -273,7 +273,7 @@ class _Loaded:
     def __init__(self, rehearsal: LogRehearsal) -> None:
         self._rehearsal = rehearsal
         self._report = rehearsal.report
-        self._recovered = {each.base_offset: each for each in self._report.recovered}
+        self._recovered = {each.base_offset for each in self._report.recovered}
         self._files = rehearsal.files
         self._losses = rehearsal.count_losses()
 
@@ -343,9 +343,11 @@ class _Loaded:
         """Add the loss of records to the first problem that truncates a log."""
         base = _base_of(problem)
         lost = [loss for cut, loss in self._losses.cut.items() if cut == base]
-        recovered, dropped = self._recovered.get(base), list[SegmentLoss]()
-        if recovered is not None and recovered.why == UNFLUSHED:
-            dropped += self._losses.dropped.values()
+        ends_log = any(
+            segment.base_offset == base and segment.why == UNFLUSHED
+            for segment in self._report.recovered
+        )
+        dropped = list(self._losses.dropped.values()) if ends_log else []
         return describe_loss(
             problem,
             [*lost, *dropped],
