@@ -107,10 +107,10 @@ def read_sets() -> None:
 
 def export_sets() -> None:
     """Write every set as Parquet, and count its rows."""
-    print_heading("kafkalog export --to parquet, each set")
+    print_heading("kafkalog export --format parquet, each set")
     for logs in SETS:
         out = OUT / logs.parent.name
-        run("export", logs, out, "--to", "parquet")
+        run("export", logs, out, "--format", "parquet")
         rows = ds.dataset(out, format="parquet").count_rows()
         files = sum(1 for _ in out.rglob("*.parquet"))
         print(f"  {logs.parent.name:<18} {rows:>6} rows in {files} files")

@@ -8,34 +8,31 @@
 [b'v']
 
 All errors are in `kafkalog.errors`; those that most callers catch are here, too. What
-keys and values hold is read by `kafkalog.values`.
+keys and values hold is read by `kafkalog.values`. Objects that only a function returns,
+such as a report, are in the module of the function.
 """
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalog import errors
 from kafkalog.errors import (
     CorruptionError,
-    CorruptRecordError,
     KafkaLogError,
-    LogArgumentError,
-    LogClosedError,
     LogLockedError,
     MissingDependencyError,
-    OffsetOutOfRangeError,
 )
 
 if TYPE_CHECKING:
     from kafkalog import values as values
     from kafkalog.analysis.group_lag import groups, lag
     from kafkalog.analysis.internal_tables import (
-        consumer_groups,
         internal,
         topics,
-        transactions,
     )
     from kafkalog.analysis.log_stats import stats
     from kafkalog.analysis.transaction_report import txns
@@ -47,7 +44,7 @@ if TYPE_CHECKING:
     from kafkalog.copies.log_restore import prove, restore
     from kafkalog.copies.log_salvage import salvage
     from kafkalog.copies.replica_healing import heal
-    from kafkalog.decoding.record_batch import Record, RecordBatch
+    from kafkalog.decoding.record_batch import RecordBatch
     from kafkalog.encoding.batch_builder import RecordBatchBuilder, encode_batches
     from kafkalog.errors import *  # noqa: F403
     from kafkalog.export.batch_table import batches
@@ -57,68 +54,44 @@ if TYPE_CHECKING:
     from kafkalog.indexes.offset_index import OffsetIndex
     from kafkalog.indexes.time_index import TimeIndex
     from kafkalog.indexes.txn_index import TransactionIndex
-    from kafkalog.log.appending import AppendResult
     from kafkalog.log.log import Log
     from kafkalog.log.opening import open
     from kafkalog.log.writable_log import WritableLog
     from kafkalog.manager.log_manager import LogManager
     from kafkalog.manager.replication import replicate
-    from kafkalog.messages.internal_records import InternalRecord, decode_internal
-    from kafkalog.query.index_scan import (
-        scan_indexes,
-    )
-    from kafkalog.query.index_scan import (
-        scan_offset_indexes as scan_offset_indexes,
-    )
-    from kafkalog.query.index_scan import (
-        scan_time_indexes as scan_time_indexes,
-    )
-    from kafkalog.query.index_scan import (
-        scan_transaction_indexes as scan_transaction_indexes,
-    )
+    from kafkalog.messages.internal_records import InternalRecord
+    from kafkalog.query.index_scan import scan_indexes
     from kafkalog.query.log_diff import diff
     from kafkalog.query.records import Records
     from kafkalog.query.scan import Scan, scan
-    from kafkalog.query.splits import Split, splits
+    from kafkalog.query.splits import splits
     from kafkalog.repairs.directory_repair import repair
     from kafkalog.startup.broker_start import preflight
     from kafkalog.storage.properties_file import read_properties
-    from kafkalog.verification import Problem, Report, verify
+    from kafkalog.verification import verify
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "AppendResult",
     "BrokerConfig",
-    "CorruptRecordError",
     "CorruptionError",
     "InternalRecord",
     "KafkaLogError",
     "Log",
-    "LogArgumentError",
-    "LogClosedError",
     "LogConfig",
     "LogLockedError",
     "LogManager",
-    "MissingDependencyError",
     "OffsetIndex",
-    "OffsetOutOfRangeError",
-    "Problem",
-    "Record",
     "RecordBatch",
     "RecordBatchBuilder",
     "Records",
-    "Report",
     "Scan",
-    "Split",
     "TimeIndex",
     "TransactionIndex",
     "WritableLog",
     "batches",
     "compact",
-    "consumer_groups",
     "dataset",
-    "decode_internal",
     "diff",
     "duckdb_source",
     "encode_batches",
@@ -140,7 +113,6 @@ __all__ = [
     "splits",
     "stats",
     "topics",
-    "transactions",
     "txns",
     "verify",
     "whatif",
@@ -148,29 +120,22 @@ __all__ = [
 ]
 
 _MODULES: Final = {
-    "AppendResult": "log.appending",
     "BrokerConfig": "config.broker_config",
     "InternalRecord": "messages.internal_records",
     "Log": "log.log",
     "LogConfig": "config.log_config",
     "LogManager": "manager.log_manager",
     "OffsetIndex": "indexes.offset_index",
-    "Problem": "verification.verification_report",
-    "Record": "decoding.record_batch",
     "RecordBatch": "decoding.record_batch",
     "RecordBatchBuilder": "encoding.batch_builder",
     "Records": "query.records",
-    "Report": "verification.verification_report",
     "Scan": "query.scan",
-    "Split": "query.splits",
     "TimeIndex": "indexes.time_index",
     "TransactionIndex": "indexes.txn_index",
     "WritableLog": "log.writable_log",
     "batches": "export.batch_table",
     "compact": "cleaner.offline_compaction",
     "dataset": "export.log_dataset",
-    "consumer_groups": "analysis.internal_tables",
-    "decode_internal": "messages.internal_records",
     "diff": "query.log_diff",
     "duckdb_source": "export.duckdb_source",
     "encode_batches": "encoding.batch_builder",
@@ -189,13 +154,9 @@ _MODULES: Final = {
     "salvage": "copies.log_salvage",
     "scan": "query.scan",
     "scan_indexes": "query.index_scan",
-    "scan_offset_indexes": "query.index_scan",
-    "scan_time_indexes": "query.index_scan",
-    "scan_transaction_indexes": "query.index_scan",
     "splits": "query.splits",
     "stats": "analysis.log_stats",
     "topics": "analysis.internal_tables",
-    "transactions": "analysis.internal_tables",
     "txns": "analysis.transaction_report",
     "verify": "verification",
     "whatif": "cleaner.planned_removals",
@@ -206,9 +167,23 @@ _MODULES: Final = {
 If an optional package that a module needs is missing, its functions raise an error when
 they are called, and all names can be imported.
 
-The three functions that `scan_indexes` calls are not listed in `__all__`, and neither
-are the errors of `kafkalog.errors` that earlier releases had here; all still resolve.
+The errors of `kafkalog.errors` that are not listed in `__all__` resolve, too.
 """
+
+_RENAMED: Final = {
+    "AppendResult": "kafkalog.log.appending.AppendResult",
+    "Problem": "kafkalog.verification.Problem",
+    "Record": "kafkalog.decoding.record_batch.Record",
+    "Report": "kafkalog.verification.Report",
+    "Split": "kafkalog.query.splits.Split",
+    "consumer_groups": "kafkalog.groups",
+    "decode_internal": "kafkalog.InternalRecord.decode",
+    "scan_offset_indexes": 'kafkalog.scan_indexes(path, "offset")',
+    "scan_time_indexes": 'kafkalog.scan_indexes(path, "time")',
+    "scan_transaction_indexes": 'kafkalog.scan_indexes(path, "transaction")',
+    "transactions": "kafkalog.analysis.internal_tables.transactional_ids",
+}
+"""Names of the release before, and the new ones. Each use raises an error."""
 
 if not TYPE_CHECKING:
 
@@ -222,6 +197,17 @@ if not TYPE_CHECKING:
         function.__doc__ = f"Raise `MissingDependencyError`: {error}."
         return function
 
+    def _renamed(name: str, caller: FrameType) -> Exception:
+        """Return the error for a name of the release before.
+
+        ``from kafkalog import name`` does not show the message of an `AttributeError`,
+        so it gets an `ImportError`. It asks for the attribute in the import system.
+        """
+        reason = f"kafkalog.{name} is {_RENAMED[name]} now"
+        if caller.f_globals.get("__name__") == "importlib._bootstrap":
+            return ImportError(reason, name=__name__)
+        return AttributeError(reason, name=name)
+
     def __getattr__(name: str) -> Any:
         if name in _MODULES:
             try:
@@ -234,6 +220,8 @@ if not TYPE_CHECKING:
             value = getattr(errors, name)
         elif name == "values":
             value = import_module("kafkalog.values")
+        elif name in _RENAMED:
+            raise _renamed(name, sys._getframe(1))
         else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         globals()[name] = value

@@ -58,11 +58,12 @@ LAYERS: Final = [
     Layer(
         "base",
         (
-            *("codecs", "config", "text", "optional_packages", "reports"),
+            *("codecs", "config", "text", "optional_packages", "reports", "renamed"),
             *("array_types", "integer_limits"),
         ),
         "compression, checksums; settings; numbers and ids as text; packages "
-        "imported on use; the form of reports; types and limits of numbers",
+        "imported on use; the form of reports; errors for old names; types and limits "
+        "of numbers",
     ),
     Layer("errors", ("errors",), "imported by all but the kernels, imports nothing"),
     Layer("kernels", ("_speedups",), "typed loops over arrays that the caller owns"),

@@ -46,7 +46,7 @@ READINGS = {
     "threads": "list(kafkalog.scan(PATH, threads=2).chunks())",
     "tail": "list(tailing.last_records(kafkalog.scan(PATH), 2).chunks())",
     "log": "read(kafkalog.Log(PATH))",
-    "offsets": "kafkalog.consumer_groups(PATH + '/..')",
+    "offsets": "kafkalog.groups(PATH + '/..')",
     "topics": "kafkalog.topics(PATH + '/..')",
 }
 READ = """

@@ -18,7 +18,7 @@ Source: ``ConsumerGroupCommand.java``, ``OffsetMetadataManager.java``.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -44,7 +44,7 @@ from kafkalog.errors import LocatedError, NotALogDirectoryError
 from kafkalog.formats.timestamps import Time, as_ms
 from kafkalog.integer_limits import MAX_INT64, MIN_INT64
 from kafkalog.log.offset_lookup import NOT_FOUND, find_offset_for_time
-from kafkalog.messages.internal_records import decode_internal
+from kafkalog.messages.internal_records import InternalRecord
 from kafkalog.optional_packages import require
 from kafkalog.query.newest_records import (
     CONSUMER_OFFSETS,
@@ -56,6 +56,7 @@ from kafkalog.query.newest_records import (
 from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.readable_offsets import Replica, earliest_offset, longest_replicas
 from kafkalog.query.scan import Scan, Source, scan
+from kafkalog.storage.log_directory import PartitionSelection, Topics
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -96,6 +97,9 @@ NO_REPLICA: Final = LogOffsetsAt(None, None)
 def groups(
     source: Source,
     *,
+    groups: Iterable[str] | None = None,
+    topics: Topics = None,
+    exclude_topics: Topics = None,
     at: Time | None = None,
     filesystem: object = None,
     storage_options: Mapping[str, str] | None = None,
@@ -110,6 +114,11 @@ def groups(
     source : path, URL, or list of these
         A log directory, several, or directories of partitions of
         ``__consumer_offsets``.
+    groups : iterable of str, optional
+        Only these consumer groups.
+    topics, exclude_topics : str or iterable of str, optional
+        Only these topics, and not these; ``*``, ``?`` and ``[...]`` match as in a
+        shell.
     at : int or datetime, optional
         The time, in ms since 1970 or as an aware datetime: records up to it count,
         those after it do not. A commit in a transaction counts if the transaction was
@@ -120,9 +129,12 @@ def groups(
     Returns
     -------
     pyarrow.Table
-        A row for each group, topic and partition, with the columns of
-        `consumer_groups`. If compaction removed what the group may have committed by
-        then, all of them after these three are null: it had an offset or none.
+        A row for each group, topic and partition, sorted by these. The columns are
+        ``group``, ``topic``, ``partition``, ``offset``, ``leader_epoch`` (null if the
+        consumer did not know it), ``metadata``, ``commit_timestamp`` and
+        ``expire_timestamp``, which only consumers before Kafka 2.1 have set. If
+        compaction removed what the group may have committed by then, all of them after
+        the first three are null: it had an offset or none.
         ``is_share_group`` marks share groups, and ``is_beyond_log_end`` offsets above
         the log end: a consumer that continues there is out of range, or skips
         records. It is null if no directory has the partition.
@@ -146,7 +158,8 @@ def groups(
     (5, 0)
     """
     found = scan(source, filesystem=filesystem, storage_options=storage_options)
-    return readable_groups(found, at)[0]
+    table, _ = readable_groups(found, at)
+    return selected(table, groups, topics, exclude_topics)
 
 
 def readable_groups(found: Scan, at: Time | None) -> tuple[pa.Table, Problems]:
@@ -161,9 +174,29 @@ def readable_groups(found: Scan, at: Time | None) -> tuple[pa.Table, Problems]:
     return table.select(MARKED_GROUPS), problems
 
 
+def selected(
+    table: pa.Table,
+    groups: Iterable[str] | None = None,
+    topics: Topics = None,
+    exclude_topics: Topics = None,
+) -> pa.Table:
+    """Return the rows of a table of these groups and topics."""
+    chosen = PartitionSelection.of(topics, None, exclude_topics)
+    names = None if groups is None else frozenset(groups)
+    rows = zip(*(table[name].to_pylist() for name in ("group", "topic")), strict=True)
+    is_selected = [
+        (names is None or group in names) and chosen.has_topic(topic)
+        for group, topic in rows
+    ]
+    return table.filter(pa.array(is_selected, pa.bool_()))
+
+
 def lag(
     source: Source,
     *,
+    groups: Iterable[str] | None = None,
+    topics: Topics = None,
+    exclude_topics: Topics = None,
     at: Time | None = None,
     filesystem: object = None,
     storage_options: Mapping[str, str] | None = None,
@@ -175,6 +208,11 @@ def lag(
     source : path, URL, or list of these
         A log directory, or several. Of a partition that several have, that with the
         highest offset is read.
+    groups : iterable of str, optional
+        Only these consumer groups.
+    topics, exclude_topics : str or iterable of str, optional
+        Only these topics, and not these; ``*``, ``?`` and ``[...]`` match as in a
+        shell.
     at : int or datetime, optional
         The time, in ms since 1970 or as an aware datetime. A log ends then before its
         first record with a later timestamp.
@@ -208,7 +246,8 @@ def lag(
     {'group': 'readers-txn', 'offset': 11, 'log_end_offset': 212, 'lag': 201}
     """
     found = scan(source, filesystem=filesystem, storage_options=storage_options)
-    return readable_lag(found, at)[0]
+    table, _ = readable_lag(found, at)
+    return selected(table, groups, topics, exclude_topics)
 
 
 def readable_lag(found: Scan, at: Time | None) -> tuple[pa.Table, Problems]:
@@ -339,7 +378,7 @@ def _removed_commits(then: NewestRecords) -> Iterator[Row]:
         if place not in then.committed
     }
     for key in keys.values():
-        fields = decode_internal(CONSUMER_OFFSETS, key, None).key
+        fields = InternalRecord.decode(CONSUMER_OFFSETS, key, None).key
         assert fields is not None  # it is a coordinator's
         yield tuple(fields[name] for name in GROUP_ORDER) + UNKNOWN_COMMIT
 

@@ -26,12 +26,11 @@ from kafkalog.log.cluster_metadata import (
 from kafkalog.messages.internal_records import (
     COORDINATORS,
     INTERNAL_TOPICS,
-    decode_internal,
+    InternalRecord,
 )
 from kafkalog.optional_packages import require
 from kafkalog.query.newest_records import (
     CONSUMER_OFFSETS,
-    OFFSET_COMMIT,
     NewestRecords,
     current_messages,
     newest_records,
@@ -122,55 +121,6 @@ BATCH_ROWS: Final = 1 << 14
 Row = tuple[Any, ...]
 
 
-def consumer_groups(
-    source: Source,
-    *,
-    filesystem: object = None,
-    storage_options: Mapping[str, str] | None = None,
-) -> pa.Table:
-    """Return the committed offset of each partition of each consumer group.
-
-    They are in ``__consumer_offsets``, as its coordinator has them: of each key the
-    last record counts, one without a value deletes it, and an offset that was
-    committed in a transaction counts if the transaction was committed.
-
-    Parameters
-    ----------
-    source : path, URL, or list of these
-        A log directory, several, or directories of partitions of the topic. If a
-        partition is in several of them, that with the highest offset is read.
-    filesystem, storage_options : optional
-        The file system of the paths, or options of that of a URL, as for `scan`.
-
-    Returns
-    -------
-    pyarrow.Table
-        A row for each group, topic and partition, sorted by these. The columns are
-        ``group``, ``topic``, ``partition``, ``offset``, ``leader_epoch`` (null if the
-        consumer did not know it), ``metadata``, ``commit_timestamp`` and
-        ``expire_timestamp``, which only consumers before Kafka 2.1 have set.
-
-    Raises
-    ------
-    NotALogDirectoryError
-        If there is no partition of ``__consumer_offsets``.
-    CorruptRecordError
-        If a record is corrupt, with file and byte.
-    MissingDependencyError
-        If pyarrow is not installed.
-
-    Examples
-    --------
-    >>> import kafkalog
-    >>> groups = kafkalog.consumer_groups("tests/golden/k431-clean/logs")
-    >>> groups.select(["group", "topic", "partition", "offset"]).to_pylist()[0]
-    {'group': 'readers-classic', 'topic': 'orders.gzip', 'partition': 0, 'offset': 56}
-    """
-    found = scan(source, filesystem=filesystem, storage_options=storage_options)
-    newest = newest_records(found, CONSUMER_OFFSETS, OFFSET_COMMIT)
-    return sorted_table(committed_rows(newest), GROUPS, *GROUP_ORDER)
-
-
 def committed_rows(newest: Iterable[NewestRecords]) -> Iterator[Row]:
     """Yield a row of `GROUPS` for each committed offset."""
     for key, value in current_messages(newest, CONSUMER_OFFSETS):
@@ -186,7 +136,7 @@ def committed_rows(newest: Iterable[NewestRecords]) -> Iterator[Row]:
         )
 
 
-def transactions(
+def transactional_ids(
     source: Source,
     *,
     filesystem: object = None,
@@ -226,8 +176,7 @@ def transactions(
 
     Examples
     --------
-    >>> import kafkalog
-    >>> states = kafkalog.transactions("tests/golden/k431-clean/logs")
+    >>> states = transactional_ids("tests/golden/k431-clean/logs")
     >>> states.group_by("state").aggregate([([], "count_all")]).num_rows
     3
     """
@@ -422,7 +371,7 @@ def _record_batch(topic: str, records: Records) -> pa.RecordBatch:
 def _decoded(topic: str, key: bytes | None, value: bytes | None) -> Row:
     """Return type, version, key, value and error of a record."""
     try:
-        record = decode_internal(topic, key, value)
+        record = InternalRecord.decode(topic, key, value)
     except (CorruptRecordError, UnsupportedFormatError) as error:
         reason = error.reason
         undecoded = undecoded_json(key, reason), undecoded_json(value, reason)

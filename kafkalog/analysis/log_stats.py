@@ -46,6 +46,7 @@ from kafkalog.query.partition_reader import PartitionReader, ScanProblem, Segmen
 from kafkalog.query.scan import Progress, Scan, ScanArguments, Source, scan
 from kafkalog.query.sources import PartitionSource
 from kafkalog.query.splits import Split, divide_scan
+from kafkalog.renamed import renamed_arguments
 from kafkalog.text.close_matches import with_close_matches
 
 Found = TypeVar("Found")
@@ -79,16 +80,17 @@ SIZES: Final = (
 PART_BYTES: Final = 32 << 20
 """Size of the parts that threads read."""
 
-NOT_OF_STATS: Final = ("columns", "text", "limit", "progress")
+NOT_OF_STATS: Final = ("columns", "text", "progress")
 """Options of a scan that do not apply."""
 
 
+@renamed_arguments(most="limit")
 def stats(
     source: Source,
     by: str | Iterable[str] = "topic",
     *,
     sizes: bool = False,
-    most: int | None = None,
+    limit: int | None = None,
     max_groups: int = MAX_GROUPS,
     **as_scan: Unpack[ScanArguments],
 ) -> StatsReport:
@@ -108,7 +110,7 @@ def stats(
         Whether records are decoded even if headers suffice, for the bytes of keys,
         values and headers, null values and uncompressed bytes. The groups of records
         have these in any case.
-    most : int, optional
+    limit : int, optional
         Maximum number of groups in the report: those with the most bytes. The others
         are added up in `StatsReport.other`.
     max_groups : int
@@ -147,7 +149,7 @@ def stats(
         raise TypeError(f"stats of a scan with {' and '.join(unsupported)}")
     as_scan.setdefault("control_records", True)
     request = scan(source, **as_scan)
-    return stats_of(request, by, sizes=sizes, most=most, max_groups=max_groups)
+    return stats_of(request, by, sizes=sizes, limit=limit, max_groups=max_groups)
 
 
 def stats_of(
@@ -155,12 +157,12 @@ def stats_of(
     by: str | Iterable[str],
     *,
     sizes: bool = False,
-    most: int | None = None,
+    limit: int | None = None,
     max_groups: int = MAX_GROUPS,
 ) -> StatsReport:
     """Return the report of `stats` for a scan, whose columns are ignored."""
     chosen = choose_groups(by)
-    for name, value in (("most", most), ("max_groups", max_groups)):
+    for name, value in (("limit", limit), ("max_groups", max_groups)):
         if value is not None and value < 1:
             raise ValueError(f"{name} {value}, expected 1 or more")
     needs_records = sizes or not set(OF_BATCHES).issuperset(chosen)
@@ -177,7 +179,7 @@ def stats_of(
     else:
         totals = reading.in_threads(request)
     labels = {"topic": [*reading.topics], "segment": [*reading.segments]}
-    return report_of(chosen, totals, labels, most=most, problems=request.problems)
+    return report_of(chosen, totals, labels, limit=limit, problems=request.problems)
 
 
 def choose_groups(by: str | Iterable[str]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from kafkalog.errors import CorruptMessageError, UnsupportedFormatError
-from kafkalog.messages.internal_records import decode_internal
+from kafkalog.messages.internal_records import InternalRecord
 from kafkalog.query.newest_records import NewestRecords, current_messages, partitions_of
 from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.scan import Scan
@@ -83,7 +83,7 @@ def _replay(
         for offset, timestamp, key, value in rows:
             log.end = offset + 1
             try:
-                record = decode_internal(SHARE_STATE, key, value)
+                record = InternalRecord.decode(SHARE_STATE, key, value)
             except (CorruptMessageError, UnsupportedFormatError) as error:
                 log.skip(error, offset)
                 continue

@@ -212,23 +212,23 @@ def report_of(
     totals: GroupTotals,
     labels: Mapping[str, Sequence[str]],
     *,
-    most: int | None,
+    limit: int | None,
     problems: Sequence[ScanProblem],
 ) -> StatsReport:
-    """Return the report of totals, of the `most` groups with the most bytes.
+    """Return the report of totals, of the `limit` groups with the most bytes.
 
     `labels` are the names of the codes of a group.
     """
     every = np.arange(totals.table.count)
-    most = len(every) if most is None else min(most, len(every))
-    found = largest(totals.column("bytes"), most)
+    limit = len(every) if limit is None else min(limit, len(every))
+    found = largest(totals.column("bytes"), limit)
     table = pa.table({name: _group_of(name, totals, labels, found) for name in by})
     table = table.append_column("bytes", pa.array(totals.column("bytes")[found]))
     order = [("bytes", "descending"), *((name, "ascending") for name in by)]
-    ordered = pc.sort_indices(table, order).to_numpy()[:most]
+    ordered = pc.sort_indices(table, order).to_numpy()[:limit]
     shown = found[ordered]
     other = totals.dropped
-    if most < len(every):
+    if limit < len(every):
         rest = np.delete(every, shown)
         other = totals.with_dropped(totals.sum_of(rest))
     columns = {name: table[name].take(ordered) for name in by}

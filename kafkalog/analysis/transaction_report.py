@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -45,6 +45,7 @@ from kafkalog.query.scan import Source, scan
 from kafkalog.query.sources import find_sources
 from kafkalog.storage.file_names import METADATA_TOPIC
 from kafkalog.storage.location import locate_all
+from kafkalog.storage.log_directory import Numbers, Topics
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -146,9 +147,10 @@ class Inquiry:
 def txns(
     source: Source,
     *,
-    topics: str | Sequence[str] | None = None,
-    partitions: int | Sequence[int] | None = None,
-    states: Sequence[str] = (),
+    topics: Topics = None,
+    exclude_topics: Topics = None,
+    partitions: Numbers = None,
+    states: Iterable[str] | None = None,
     max_transaction_timeout_ms: int = MAX_TIMEOUT_MS,
     bootstrap_server: str = SERVER,
     filesystem: object = None,
@@ -161,10 +163,12 @@ def txns(
     source : path, URL, or list of these
         A log directory, or several. Of a partition that several have, that with the
         highest offset is read.
-    topics, partitions : optional
-        Topics, which may be glob patterns, and numbers of partitions to report, as for
-        `scan`; by default all.
-    states : sequence of str
+    topics, exclude_topics : str or iterable of str, optional
+        Only these topics, and not these; ``*``, ``?`` and ``[...]`` match as in a
+        shell.
+    partitions : int or iterable of int, optional
+        Only partitions with these numbers.
+    states : iterable of str, optional
         The states to report; by default all. Without ``committed`` and ``aborted``,
         logs are read from the newest producer snapshot only.
     max_transaction_timeout_ms : int
@@ -209,8 +213,9 @@ def txns(
     table, _ = readable_txns(
         source,
         topics=topics,
+        exclude_topics=exclude_topics,
         partitions=partitions,
-        states=states,
+        states=tuple(states or ()),
         max_transaction_timeout_ms=max_transaction_timeout_ms,
         bootstrap_server=bootstrap_server,
         on_corruption="raise",
@@ -223,8 +228,9 @@ def txns(
 def readable_txns(
     source: Source,
     *,
-    topics: str | Sequence[str] | None,
-    partitions: int | Sequence[int] | None,
+    topics: Topics,
+    exclude_topics: Topics,
+    partitions: Numbers,
     states: Sequence[str],
     max_transaction_timeout_ms: int,
     bootstrap_server: str,
@@ -242,7 +248,9 @@ def readable_txns(
             raise ValueError(f"state {state!r}, expected one of {', '.join(TxnState)}")
     wanted = set(states or TxnState)
     located = locate_all(source, filesystem, storage_options)
-    chosen = scan(located, topics=topics, partitions=partitions)
+    chosen = scan(
+        located, topics=topics, exclude_topics=exclude_topics, partitions=partitions
+    )
     replicas = longest_replicas(part for part, _ in chosen.sources)
     problems = Problems()
     try:

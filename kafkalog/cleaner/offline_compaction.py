@@ -52,12 +52,18 @@ from kafkalog.log.opening import open_to_append
 from kafkalog.log.ownership import Name
 from kafkalog.log.topic_settings import TopicSettings
 from kafkalog.log.writable_log import WritableLog
+from kafkalog.renamed import renamed_arguments
 from kafkalog.reports import Int32, ReportBase, counted
 from kafkalog.storage.checkpoint_file import HIGH_WATERMARKS, read_offsets_or_none
 from kafkalog.storage.durable_file import DISK
 from kafkalog.storage.file_names import parse_file_name
 from kafkalog.storage.location import local_path
-from kafkalog.storage.log_directory import is_partition
+from kafkalog.storage.log_directory import (
+    Numbers,
+    PartitionSelection,
+    Topics,
+    is_partition,
+)
 from kafkalog.storage.pending_directory import PendingDirectory
 
 CHUNK_BYTES: Final = 1 << 20
@@ -131,14 +137,16 @@ class CompactionReport(ReportBase):
         return f"{self.topic}-{self.partition}: {before} before; {after} after"
 
 
+@renamed_arguments(output="destination", in_place="apply", force="ignore_policy")
 def compact(
     path: str | Path | Sequence[str | Path],
     *,
-    output: str | Path | None = None,
-    in_place: bool = False,
-    force: bool = False,
-    topics: Sequence[str] = (),
-    partitions: Sequence[int] = (),
+    destination: str | Path | None = None,
+    apply: bool = False,
+    ignore_policy: bool = False,
+    topics: Topics = None,
+    exclude_topics: Topics = None,
+    partitions: Numbers = None,
     on_corruption: OnCorruptBatch = "raise",
     max_batch_bytes: int = MAX_BATCH_BYTES,
 ) -> list[CompactionReport]:
@@ -154,16 +162,19 @@ def compact(
         A partition's directory, or a log directory. In a log directory, the partitions
         of `topics` are compacted; without `topics`, those of all topics with
         ``compact`` in ``cleanup.policy``.
-    output : str or path-like, optional
+    destination : str or path-like, optional
         A directory for compacted copies of the partitions, which is missing or empty.
         It gets its name when all of them are complete.
-    in_place : bool
+    apply : bool
         Whether to compact the partitions themselves. No broker may have them open. They
         are compacted without output before, so an error changes none of them.
-    force : bool
+    ignore_policy : bool
         Whether to compact topics without ``compact`` in ``cleanup.policy``, too.
-    topics, partitions : sequence
-        Names of topics and numbers of partitions to compact; by default all.
+    topics, exclude_topics : str or iterable of str, optional
+        Only these topics, and not these; ``*``, ``?`` and ``[...]`` match as in a
+        shell.
+    partitions : int or iterable of int, optional
+        Only partitions with these numbers.
     on_corruption : {"raise", "skip", "keep"}
         Whether a corrupt batch raises an error, is dropped, or is copied byte for byte,
         with the CRC that does not match. The report lists the batches.
@@ -182,15 +193,15 @@ def compact(
     NotALogDirectoryError
         If `path` is neither a partition nor a log directory.
     LogArgumentError
-        If both `output` and `in_place` are given, or an argument is invalid.
+        If both `destination` and `apply` are given, or an argument is invalid.
     LogStateError
-        If `output` is not empty, or is in a log directory, if an interrupted copy is in
-        its way, if a partition is found twice, or if a topic to be compacted in place
-        does not have ``compact`` in ``cleanup.policy``.
+        If `destination` is not empty, or is in a log directory, if an interrupted copy
+        is in its way, if a partition is found twice, or if a topic to be compacted in
+        place does not have ``compact`` in ``cleanup.policy``.
     LogLockedError
         If a broker, or kafkalog, has a log open for writing.
     DiskSpaceError
-        If there is not enough space for `output`.
+        If there is not enough space for `destination`.
     CorruptRecordError
         If a batch is corrupt, and is not to be dropped or kept.
     BatchTooLargeError
@@ -207,24 +218,27 @@ def compact(
     ...     report.records_before, report.records_after
     (2, 1)
     """
-    if output is not None and in_place:
-        raise LogArgumentError("both an output directory and in place, expected one")
+    if destination is not None and apply:
+        raise LogArgumentError("both destination and apply, expected one")
     if on_corruption not in ("raise", "skip", "keep"):
         reason = f"on_corruption {on_corruption!r}, expected raise, skip or keep"
         raise LogArgumentError(reason)
     rules = _Rules(on_corruption, max_batch_bytes)
     paths = [path] if isinstance(path, (str, Path)) else path
+    selection = PartitionSelection.of(topics, partitions, exclude_topics)
     found = [
         log
         for each in paths
-        for log in _find(local_path(each).absolute(), topics, partitions, force=force)
+        for log in _find(
+            local_path(each).absolute(), selection, ignore_policy=ignore_policy
+        )
     ]
     logs = [log for log in found if log.is_chosen]
     _check_names(logs)
-    if in_place:
-        reports = _compact_in_place(logs, rules, force=force)
-    elif output is not None:
-        reports = _compact_copies(logs, local_path(output).absolute(), rules)
+    if apply:
+        reports = _compact_in_place(logs, rules, ignore_policy=ignore_policy)
+    elif destination is not None:
+        reports = _compact_copies(logs, local_path(destination).absolute(), rules)
     else:
         reports = [_plan(log, rules) for log in logs]
     done = iter(reports)
@@ -249,15 +263,15 @@ class _Rules(NamedTuple):
 
 
 def _find(
-    path: Path, topics: Sequence[str], partitions: Sequence[int], *, force: bool
+    path: Path, selection: PartitionSelection, *, ignore_policy: bool
 ) -> list[FoundLog]:
     """Return the logs at a path; the settings of the cluster are read once."""
     found = partitions_at(path)
     parents = [directory.parent for directory, _ in found[:1]]
     settings = TopicSettings(parents, None, None, None)
-    is_named = bool(force or topics or is_partition(path))
+    is_named = bool(ignore_policy or selection.topics or is_partition(path))
     logs = []
-    for directory, name in chosen(found, topics, partitions):
+    for directory, name in chosen(found, selection):
         config = settings.of(name[0]).config
         logs.append(FoundLog(directory, name, config, is_named or config.compact))
     return logs
@@ -276,7 +290,7 @@ def _check_names(logs: Sequence[FoundLog]) -> None:
 def _not_to_be_compacted(log: FoundLog) -> LogStateError:
     policy = ",".join(log.config.cleanup_policy)
     error = LogStateError(f"cleanup.policy {policy}, expected compact: {log.directory}")
-    error.add_note("Use --force to compact the log nevertheless.")
+    error.add_note("Use --ignore-policy to compact the log nevertheless.")
     return error
 
 
@@ -310,11 +324,11 @@ def _plan(found: FoundLog, rules: _Rules) -> CompactionReport:
 
 
 def _compact_in_place(
-    logs: Sequence[FoundLog], rules: _Rules, *, force: bool
+    logs: Sequence[FoundLog], rules: _Rules, *, ignore_policy: bool
 ) -> list[CompactionReport]:
     """Compact logs in place, if compaction of all of them succeeds without output."""
     for log in logs:
-        if not (force or log.config.compact):
+        if not (ignore_policy or log.config.compact):
             raise _not_to_be_compacted(log)
     for log in logs:
         with (

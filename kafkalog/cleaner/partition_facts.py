@@ -8,7 +8,7 @@ Source: ``LogManager.fetchLogConfig``, ``LogSegment.largestTimestamp``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +42,7 @@ from kafkalog.storage.file_names import (
     parse_partition_dir,
 )
 from kafkalog.storage.log_directory import (
-    choose_partitions,
+    PartitionSelection,
     is_partition,
     list_partitions,
 )
@@ -92,10 +92,10 @@ def partitions_at(path: Path) -> list[tuple[Path, Name]]:
 
 
 def chosen(
-    found: list[tuple[Path, Name]], topics: Sequence[str], partitions: Sequence[int]
+    found: list[tuple[Path, Name]], selection: PartitionSelection
 ) -> list[tuple[Path, Name]]:
-    """Return those of some topics and partitions; raise if one is missing."""
-    numbers = choose_partitions([name for _, name in found], topics, partitions)
+    """Return those that are requested; raise if one is missing."""
+    numbers = selection.choose([name for _, name in found])
     return [found[number] for number in numbers]
 
 

@@ -69,6 +69,7 @@ from kafkalog.log.topic_settings import (
 from kafkalog.log.writable_log import WritableLog
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.storage.location import local_path
+from kafkalog.storage.log_directory import Numbers, PartitionSelection, Topics
 
 CHUNK_BYTES: Final = 1 << 20
 ATTEMPTS: Final = 5
@@ -87,8 +88,9 @@ def whatif(
     path: str | Path,
     settings: Mapping[str, object] | None = None,
     *,
-    topics: Sequence[str] = (),
-    partitions: Sequence[int] = (),
+    topics: Topics = None,
+    exclude_topics: Topics = None,
+    partitions: Numbers = None,
     at: int | datetime | None = None,
     broker: BrokerConfig | None = None,
 ) -> RemovalReport:
@@ -108,8 +110,11 @@ def whatif(
         settings are those of the topic in the cluster's metadata log, if the log
         directory is a broker's, or else Kafka's defaults. Without that log they are
         those of `broker`; overrides of topics are then unknown.
-    topics, partitions : sequence
-        Names of topics and numbers of partitions to report; by default all.
+    topics, exclude_topics : str or iterable of str, optional
+        Only these topics, and not these; ``*``, ``?`` and ``[...]`` match as in a
+        shell.
+    partitions : int or iterable of int, optional
+        Only partitions with these numbers.
     at : int or datetime, optional
         The time for which to report, in ms since 1970; by default now.
     broker : BrokerConfig, optional
@@ -149,6 +154,7 @@ def whatif(
     """
     now_ms = time.time_ns() // 1_000_000 if at is None else as_ms(at)
     changes = dict(settings or {})
+    selection = PartitionSelection.of(topics, partitions, exclude_topics)
     partitions_found = partitions_at(local_path(path).absolute())
     topic_settings = TopicSettings(
         [directory.parent for directory, _ in partitions_found[:1]], None, None, broker
@@ -156,7 +162,7 @@ def whatif(
     used: dict[str, SettingsUsed] = {}
     removals: list[Removal] = []
     unchanged: list[UnchangedLog] = []
-    for directory, name in chosen(partitions_found, topics, partitions):
+    for directory, name in chosen(partitions_found, selection):
         try:
             found = find_settings(topic_settings, directory, name[0], changes)
             planned = _plan(directory, name, found, now_ms)

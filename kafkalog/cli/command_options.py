@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 
 import click
 
@@ -76,6 +76,18 @@ def read_storage_option(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise click.BadParameter("expected NAME=VALUE")
+    return name, value
+
+
+def read_setting(text: str) -> tuple[str, str]:
+    """Read NAME=VALUE.
+
+    >>> read_setting("retention.ms=-1")
+    ('retention.ms', '-1')
+    """
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise click.BadParameter(f"{text!r}, expected NAME=VALUE")
     return name, value
 
 
@@ -182,15 +194,85 @@ def _partitions(context: click.Context) -> Iterator[PartitionDir]:
                 yield name
 
 
-TOPIC: Final = click.option(
-    "--topic",
-    "topics",
-    multiple=True,
-    shell_complete=complete_topics,
-    help="Only this topic, or those a glob pattern matches; may be repeated.",
+class CorruptionChoice(click.Choice[str]):
+    """What happens at corrupt data: ``stop`` stands for Python's ``"raise"``."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        """Return the value of `on_corruption`."""
+        if value == "raise":
+            self.fail("'raise' is 'stop' now", param, ctx)
+        chosen = super().convert(value, param, ctx)
+        return "raise" if chosen == "stop" else chosen
+
+
+def on_corruption_option(text: str, *others: str) -> Callable[[Function], Function]:
+    """Return the option ``--on-corruption`` with ``stop``, ``skip`` and `others`."""
+    return click.option(
+        "--on-corruption",
+        type=CorruptionChoice(["stop", "skip", *others]),
+        default="stop",
+        show_default=True,
+        help=text,
+    )
+
+
+def limit_option(
+    text: str, *, least: int = 0, default: int | None = None
+) -> Callable[[Function], Function]:
+    """Return the option ``--limit``, of at least `least` rows."""
+    return click.option(
+        "-n",
+        "--limit",
+        type=click.IntRange(min=least),
+        default=default,
+        show_default=default is not None,
+        help=text,
+    )
+
+
+def threads_option(text: str) -> Callable[[Function], Function]:
+    """Return the option ``--threads``."""
+    return click.option(
+        "--threads",
+        type=click.IntRange(min=1),
+        default=1,
+        show_default=True,
+        help=text,
+    )
+
+
+def quiet_option(function: Function) -> Function:
+    """Add ``--quiet``."""
+    return click.option(
+        "-q",
+        "--quiet",
+        is_flag=True,
+        help="Print no progress and no summary on standard error.",
+    )(function)
+
+
+TOPICS: Final = (
+    click.option(
+        "--topic",
+        "topics",
+        metavar="GLOB",
+        multiple=True,
+        shell_complete=complete_topics,
+        help="Only this topic, or those that a pattern matches; may be repeated.",
+    ),
+    click.option(
+        "--exclude-topic",
+        "exclude_topics",
+        metavar="GLOB",
+        multiple=True,
+        shell_complete=complete_topics,
+        help="Not this topic, nor those that a pattern matches; may be repeated.",
+    ),
 )
 SELECTION: Final = (
-    TOPIC,
+    *TOPICS,
     click.option(
         "--partition",
         "partitions",
@@ -236,19 +318,16 @@ COLUMNS: Final = (
 
 READING: Final = (
     click.option(
+        "--isolation-level",
         "--isolation",
+        "isolation",
         type=click.Choice(["read_uncommitted", "read_committed"]),
         default="read_uncommitted",
         show_default=True,
         help="Whether records of aborted and open transactions are skipped.",
     ),
-    click.option(
-        "--on-corruption",
-        type=click.Choice(["raise", "skip"]),
-        default="raise",
-        show_default=True,
-        help="At corrupt data, stop or skip it and continue; the exit code is 1 "
-        "either way.",
+    on_corruption_option(
+        "At corrupt data, stop or skip it and continue; the exit code is 1 either way."
     ),
 )
 
@@ -264,15 +343,7 @@ WHICH: Final = (
     LARGEST,
 )
 
-THREADS: Final = (
-    click.option(
-        "--threads",
-        type=click.IntRange(min=1),
-        default=1,
-        show_default=True,
-        help="Number of threads that read and decode.",
-    ),
-)
+THREADS: Final = (threads_option("Number of threads that read and decode."),)
 
 STORAGE: Final = (
     click.option(
@@ -318,10 +389,11 @@ COMMITS: Final = (
     click.option(
         "--group",
         "names",
+        metavar="GROUP",
         multiple=True,
         help="Only this consumer group; may be repeated.",
     ),
-    TOPIC,
+    *TOPICS,
     click.option(
         "--at",
         type=read_time,
@@ -340,6 +412,15 @@ SERVER_PROPERTIES: Final = click.option(
 
 RETENTION: Final = (
     click.option(
+        "--set",
+        "settings",
+        type=read_setting,
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="Another value of a setting of the topics, such as retention.ms=3600000; "
+        "may be repeated.",
+    ),
+    click.option(
         "--at",
         type=read_time,
         metavar="TIME",
@@ -353,14 +434,14 @@ SPELLINGS: Final = ("text", "json", "base64")
 
 SPELLING: Final = (
     click.option(
-        "--key",
+        "--key-format",
         type=click.Choice(SPELLINGS),
         default=SPELLINGS[0],
         show_default=True,
-        help="How keys are printed; see --value.",
+        help="How keys are printed; see --value-format.",
     ),
     click.option(
-        "--value",
+        "--value-format",
         type=click.Choice(SPELLINGS),
         default=SPELLINGS[0],
         show_default=True,
@@ -381,11 +462,25 @@ PRINTING: Final = (
 )
 
 
+class TopicSelection(TypedDict, total=False):
+    """The options that select topics."""
+
+    topics: tuple[str, ...] | None
+    exclude_topics: tuple[str, ...] | None
+
+
+class Selection(TopicSelection, total=False):
+    """The options that select topics and partitions."""
+
+    partitions: tuple[int, ...] | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanOptions:
     """The options that select what a command scans."""
 
     topics: tuple[str, ...]
+    exclude_topics: tuple[str, ...]
     partitions: tuple[int, ...]
     start_offset: int | None = None
     end_offset: int | None = None
@@ -409,6 +504,7 @@ class ScanOptions:
             list(paths),
             columns=self.columns,
             topics=self.topics or None,
+            exclude_topics=self.exclude_topics,
             partitions=self.partitions or None,
             start_offset=self.start_offset,
             end_offset=self.end_offset,
@@ -428,14 +524,15 @@ class ScanOptions:
         A topic or partition that does not exist is no error.
         """
         from kafkalog.query.sources import bounds_of, find_sources
-        from kafkalog.storage.log_directory import matching_topics
+        from kafkalog.storage.log_directory import PartitionSelection
 
+        selection = PartitionSelection(
+            self.topics, self.partitions, self.exclude_topics
+        )
         return [
             (part, bounds_of(part, None, None, (None, None)))
             for part in find_sources(list(paths))
-            if not self.topics
-            or any(matching_topics({part.topic}, topic) for topic in self.topics)
-            if not self.partitions or part.partition in self.partitions
+            if selection.has(part.topic, part.partition)
         ]
 
 
@@ -446,7 +543,9 @@ def paths_argument(function: Function) -> Function:
     )(function)
 
 
-def sources_argument(function: Callable[..., None]) -> Callable[..., None]:
+def sources_argument(
+    function: Callable[..., None], metavar: str = "PATH..."
+) -> Callable[..., None]:
     """Add PATH..., one or more paths or URLs, as `paths`; and ``--storage-option``."""
 
     @wraps(function)
@@ -458,23 +557,13 @@ def sources_argument(function: Callable[..., None]) -> Callable[..., None]:
         function(paths=_locate(paths, dict(storage_options)), **parameters)
 
     return click.argument(
-        "paths", metavar="PATH...", nargs=-1, required=True, type=SourcePath()
+        "paths", metavar=metavar, nargs=-1, required=True, type=SourcePath()
     )(with_options(STORAGE, located))
 
 
-def source_argument(function: Callable[..., None]) -> Callable[..., None]:
-    """Add PATH, a path or a URL, as `path`; and ``--storage-option``."""
-
-    @wraps(function)
-    def located(
-        path: Path | str,
-        storage_options: tuple[tuple[str, str], ...],
-        **parameters: Any,
-    ) -> None:
-        [where] = _locate([path], dict(storage_options))
-        function(path=where, **parameters)
-
-    return click.argument("path", type=SourcePath())(with_options(STORAGE, located))
+def copied_argument(function: Callable[..., None]) -> Callable[..., None]:
+    """Add SRC..., as `sources_argument` does."""
+    return sources_argument(function, "SRC...")
 
 
 def _locate(
@@ -483,26 +572,39 @@ def _locate(
     from kafkalog.storage.remote_source import as_path
 
     if storage_options and not any(isinstance(path, str) for path in paths):
-        raise click.UsageError("--storage-option without a URL, expected one in PATH")
+        raise click.UsageError("--storage-option without a URL, expected one")
     return tuple(
         as_path(path, storage_options) if isinstance(path, str) else path
         for path in paths
     )
 
 
-def selection_options(function: Function) -> Function:
-    """Add ``--topic`` and ``--partition``, as `topics` and `partitions`."""
-    return with_options(SELECTION, function)
+def selection_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Add ``--topic``, ``--exclude-topic`` and ``--partition``, as `selection`."""
+    return with_options(SELECTION, _selecting(function))
+
+
+def _selecting(function: Callable[..., None]) -> Callable[..., None]:
+    names = {"topics", "exclude_topics", "partitions"}
+
+    @wraps(function)
+    def collecting(**parameters: Any) -> None:
+        given = {
+            name: parameters.pop(name) or None for name in names & parameters.keys()
+        }
+        function(selection=given, **parameters)
+
+    return collecting
 
 
 def retention_options(function: Function) -> Function:
-    """Add ``--at`` and ``--server-properties``, as `at` and `server_properties`."""
+    """Add ``--set``, ``--at`` and ``--server-properties``."""
     return with_options(RETENTION, function)
 
 
-def commit_options(function: Function) -> Function:
-    """Add ``--group``, ``--topic`` and ``--at``, as `names`, `topics` and `at`."""
-    return with_options(COMMITS, function)
+def commit_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Add ``--group`` as `names`, the options for topics as `selection`, and `at`."""
+    return with_options(COMMITS, _selecting(function))
 
 
 def read_broker(path: Path | None) -> BrokerConfig | None:
@@ -554,11 +656,12 @@ def decode_option(function: Function) -> Function:
 
 
 def spelling_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Add ``--key`` and ``--value``, as one parameter `spellings`."""
+    """Add ``--key-format`` and ``--value-format``, as one parameter `spellings`."""
 
     @wraps(function)
-    def collecting(*, key: str, value: str, **parameters: Any) -> None:
-        function(spellings={"key": key, "value": value}, **parameters)
+    def collecting(*, key_format: str, value_format: str, **parameters: Any) -> None:
+        spellings = {"key": key_format, "value": value_format}
+        function(spellings=spellings, **parameters)
 
     return with_options(SPELLING, collecting)
 

@@ -11,6 +11,7 @@ import click
 
 import kafkalog
 from kafkalog.cli import exits
+from kafkalog.cli.renamed_options import with_new_name
 
 COMMANDS: Final = {
     "ls": "List partitions, or the segments of one.",
@@ -71,13 +72,15 @@ class Commands(click.Group):
             try:
                 return super().invoke(ctx)
             except click.UsageError as error:
-                exits.raise_shown(error)
+                exits.raise_shown(with_new_name(error))
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(kafkalog.__version__, prog_name="kafkalog")
 def group() -> None:
-    """Read Apache Kafka's log directories: no broker, no JVM, no byte changed.
+    """Read, verify, repair and copy Apache Kafka's log directories without a broker.
+
+    Only repair and compact change files under their PATH, and only with --apply.
 
     Exit codes: 0 success; 1 corrupt data (valid data is printed); 2 usage; 3 no such
     file, no permission, or not a log directory; 4 refused for safety; 130 interrupted.

@@ -52,10 +52,11 @@ from kafkalog.formats.layout import CODEC_MASK
 from kafkalog.log.clock import IdleScheduler
 from kafkalog.log.opening import open_to_append
 from kafkalog.optional_packages import require
+from kafkalog.renamed import renamed_arguments
 from kafkalog.storage.checkpoint_file import LOG_STARTS, write_offsets
 from kafkalog.storage.durable_file import DISK, DurableFile
 from kafkalog.storage.file_names import MAX_OFFSET, file_name, parse_partition_dir
-from kafkalog.storage.log_directory import choose_partitions
+from kafkalog.storage.log_directory import Numbers, PartitionSelection, Topics
 from kafkalog.storage.pending_directory import PendingDirectory
 from kafkalog.text.uuid_text import uuid_from_text
 
@@ -126,12 +127,14 @@ class RowGroup(NamedTuple):
     piece: Any
 
 
+@renamed_arguments(table="source", logs="destination")
 def import_logs(
-    table: Path,
-    logs: Path,
+    source: Path,
+    destination: Path,
     *,
-    topics: Sequence[str] = (),
-    partitions: Sequence[int] = (),
+    topics: Topics = None,
+    exclude_topics: Topics = None,
+    partitions: Numbers = None,
     progress: Progress | None = None,
 ) -> ImportResult:
     """Write the logs from which a table was exported with ``reversible``.
@@ -141,13 +144,16 @@ def import_logs(
 
     Parameters
     ----------
-    table : Path
+    source : Path
         A Delta table, a Parquet file, or a directory of Parquet files.
-    logs : Path
+    destination : Path
         The log directory, which is missing or empty. It gets its name when it is
         complete.
-    topics, partitions : sequence, optional
-        The topics and partition numbers to import; by default all.
+    topics, exclude_topics : str or iterable of str, optional
+        Only these topics, and not these; ``*``, ``?`` and ``[...]`` match as in a
+        shell.
+    partitions : int or iterable of int, optional
+        Only partitions with these numbers.
     progress : callable, optional
         Called with the bytes of row groups read, and their sum, as stored.
 
@@ -159,9 +165,9 @@ def import_logs(
     Raises
     ------
     FileExistsError, PermissionError
-        If `logs` is not empty, or is in another log directory.
+        If `destination` is not empty, or is in another log directory.
     LogStateError
-        If an interrupted copy is in the way of `logs`.
+        If an interrupted copy is in the way of `destination`.
     UnfitRecordsError
         If the table does not have the columns of a reversible export.
     CorruptRecordError
@@ -187,14 +193,15 @@ def import_logs(
     >>> result.records
     2
     """
-    check_target(logs)
-    pending = PendingDirectory(logs)
+    check_target(destination)
+    pending = PendingDirectory(destination)
     pending.check()
-    source = _TableSource(table)
-    found = sorted(source.groups)
-    chosen = [found[i] for i in choose_partitions(found, topics, partitions)]
+    table = _TableSource(source)
+    found = sorted(table.groups)
+    selection = PartitionSelection.of(topics, partitions, exclude_topics)
+    chosen = [found[i] for i in selection.choose(found)]
     with pending:
-        result, written = _write_logs(table, source, chosen, pending.path, progress)
+        result, written = _write_logs(source, table, chosen, pending.path, progress)
         starts = {place: log.log_start_offset for place, log in written.items()}
         if starts := {place: start for place, start in starts.items() if start}:
             write_offsets(pending.path, LOG_STARTS, starts, DISK)

@@ -8,10 +8,10 @@ where those of the source do. All records of the source count as replicated.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Unpack
+from typing import Final, Literal, TypeAlias, Unpack, get_args
 
 from kafkalog.copies.carried_offsets import (
     OFFSETS_PARTITIONS,
@@ -68,17 +68,21 @@ from kafkalog.query.sources import (
     check_offset,
     find_sources,
 )
+from kafkalog.renamed import renamed_arguments
 from kafkalog.storage.file_names import (
     METADATA_TOPIC,
     parse_partition_dir,
 )
 from kafkalog.storage.location import AnyPath, local_path
-from kafkalog.storage.log_directory import matching_topics
+from kafkalog.storage.log_directory import PartitionSelection, matching_topics
 from kafkalog.storage.pending_directory import PendingDirectory
 
+OpenTransactions: TypeAlias = Literal["keep", "abort"]
+OLD_FILTERS: Final = {"include": "topics", "exclude": "exclude_topics"}
 INTERNAL_PREFIX: Final = "__"
 
 
+@renamed_arguments(abort_open="open_transactions", groups="groups_file", **OLD_FILTERS)
 def restore(
     source: Source,
     destination: str | Path,
@@ -90,8 +94,8 @@ def restore(
     topic_ids: Mapping[str, str] | AnyPath | None = None,
     leader_epoch: int | None = None,
     keep_producers: bool | None = None,
-    abort_open: bool = False,
-    groups: str | Path | None = None,
+    open_transactions: OpenTransactions = "keep",
+    groups_file: str | Path | None = None,
     offsets_partitions: int = OFFSETS_PARTITIONS,
     on_corruption: OnCorruption = "raise",
     max_batch_bytes: int = MAX_BATCH_BYTES,
@@ -135,10 +139,11 @@ def restore(
     keep_producers : bool, optional
         Whether the state of producers is kept, so that they continue. By default it is,
         except for another cluster, which gives their ids to others.
-    abort_open : bool
-        Whether transactions that are open at the end of the copy are aborted. A marker
-        is appended for each; otherwise consumers with ``read_committed`` stop there.
-    groups : path or "internal", optional
+    open_transactions : {"keep", "abort"}
+        What happens to transactions that are open at the end of the copy. With
+        ``abort`` a marker is appended for each; otherwise consumers with
+        ``read_committed`` stop there.
+    groups_file : path or "internal", optional
         Carry over the committed offsets of consumer groups in ``__consumer_offsets``:
         to a file, JSON if its name ends with ``.json``, otherwise CSV for
         ``kafka-consumer-groups.sh --reset-offsets --from-file``; or into the
@@ -156,9 +161,9 @@ def restore(
         Whether the copy is searched for records that should not be in it.
     progress : callable, optional
         Called with the bytes read so far, and those to read.
-    include, exclude : str or iterable of str
+    topics, exclude_topics : str or iterable of str, optional
         Names or glob patterns of topics to copy, and not to copy. By default all are
-        copied. Internal topics are copied only if a pattern of `include` that begins
+        copied. Internal topics are copied only if a pattern of `topics` that begins
         with ``__`` matches. Their records are all copied.
     start_offset, end_offset : int or mapping of (str, int) to int, optional
         The interval of offsets to copy. They become the log start offset and the log
@@ -211,6 +216,10 @@ def restore(
     >>> report.excluded_records, report.ok, copy["offset"].to_pylist()
     (2, True, [1])
     """
+    if open_transactions not in get_args(OpenTransactions):
+        expected = " or ".join(get_args(OpenTransactions))
+        reason = f"open_transactions {open_transactions!r}, expected {expected}"
+        raise LogArgumentError(reason)
     selection = as_selection(filters)
     start, end = _offsets(filters)
     found = _partitions(source)
@@ -238,7 +247,7 @@ def restore(
         keep_producers=keep_producers,
     )
     names = [log.name for log in logs]
-    carries = groups == "internal"
+    carries = groups_file == "internal"
     if carries and any(topic == CONSUMER_OFFSETS for topic, _ in names):
         reason = f"{CONSUMER_OFFSETS} is copied, and groups are carried over into it"
         raise LogArgumentError(f"{reason}, expected one of both")
@@ -246,16 +255,16 @@ def restore(
     copy = PendingDirectory(local_path(destination), log_directories(found))
     copy.check()
     committed, problems = None, list[ScanProblem]()
-    if groups is not None:
+    if groups_file is not None:
         committed, problems = _committed(found, on_corruption)
     job = RestoreJob(
         logs,
         cluster,
-        groups,
+        groups_file,
         offsets_partitions,
         committed,
         problems,
-        abort_open=abort_open,
+        abort_open=open_transactions == "abort",
         progress=progress,
     )
     report = job.plan(copy.target) if dry_run else job.write(copy)
@@ -273,6 +282,7 @@ def restore(
     return report
 
 
+@renamed_arguments(**OLD_FILTERS)
 def prove(path: str | Path, **filters: Unpack[RecordFilters]) -> ProofReport:
     """Search a log directory for records that `restore` would not copy.
 
@@ -287,7 +297,7 @@ def prove(path: str | Path, **filters: Unpack[RecordFilters]) -> ProofReport:
     path : str or path-like
         A log directory, or the directory of a partition. Nothing in it is changed.
     **filters : RecordFilters
-        The options of `restore` that select records, from `include` to `where`.
+        The options of `restore` that select records, from `topics` to `where`.
 
     Returns
     -------
@@ -370,12 +380,10 @@ def _offsets(filters: RecordFilters) -> tuple[Offset, Offset]:
 
 def _patterns(filters: RecordFilters) -> tuple[Sequence[str], Sequence[str]]:
     """Return the patterns of topics to copy, and those of topics not to copy."""
-    include, exclude = filters.get("include", ()), filters.get("exclude", ())
-    return _as_patterns(include), _as_patterns(exclude)
-
-
-def _as_patterns(patterns: str | Iterable[str]) -> Sequence[str]:
-    return (patterns,) if isinstance(patterns, str) else tuple(patterns)
+    selection = PartitionSelection.of(
+        filters.get("topics"), None, filters.get("exclude_topics")
+    )
+    return selection.topics, selection.excluded
 
 
 def _chosen(
@@ -383,7 +391,7 @@ def _chosen(
 ) -> list[PartitionSource]:
     """Return the partitions of topics to copy.
 
-    Raises `FileNotFoundError` for a pattern of `include` that matches no topic.
+    Raises `FileNotFoundError` for a pattern of `topics` that matches no topic.
     """
     topics = {each.topic for each in found}
     for pattern in include:

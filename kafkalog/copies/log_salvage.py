@@ -36,6 +36,7 @@ from kafkalog.log.cluster_metadata import METADATA_PARTITION
 from kafkalog.log.ownership import Name
 from kafkalog.log.remote_offsets import find_missing_start
 from kafkalog.query.sources import FILE_ENDINGS
+from kafkalog.renamed import renamed_arguments
 from kafkalog.segment.file_records import STEP_BYTES, Step
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.byte_source import FileSource
@@ -46,11 +47,15 @@ from kafkalog.storage.file_names import (
 )
 from kafkalog.storage.location import AnyPath, local_path
 from kafkalog.storage.log_directory import (
+    EVERY_PARTITION,
     LINKED,
-    choose_partitions,
+    Numbers,
+    PartitionSelection,
+    Topics,
     is_partition,
     linked_partitions,
     list_partitions,
+    partitions_under,
 )
 from kafkalog.verification.name_checks import cluster_topics
 
@@ -58,12 +63,21 @@ SALVAGED: Final = "salvaged"
 """The default topic of batches whose topic is unknown."""
 
 
+@renamed_arguments(
+    src="source",
+    dst="destination",
+    topic="topics, which select, or output_topic",
+    partition="partitions, which select, or output_partition",
+)
 def salvage(
-    src: AnyPath,
-    dst: str | os.PathLike[str],
+    source: AnyPath,
+    destination: str | os.PathLike[str],
     *,
-    topic: str | None = None,
-    partition: int | None = None,
+    topics: Topics = None,
+    exclude_topics: Topics = None,
+    partitions: Numbers = None,
+    output_topic: str | None = None,
+    output_partition: int | None = None,
     fragment: bool | None = None,
     undelete: bool = False,
 ) -> SalvageReport:
@@ -73,10 +87,10 @@ def salvage(
     It keeps its offsets, leader epoch, timestamps and bytes; segments keep their names.
     Indexes, producer snapshots, the epoch checkpoint and the checkpoints of the log
     directory are made anew. A valid ``meta.properties`` and the topic ids are copied; a
-    topic id that is missing is that in the cluster's metadata, if `src` has it.
-    Nothing in `src` is changed.
+    topic id that is missing is that in the cluster's metadata, if `source` has it.
+    Nothing in `source` is changed.
 
-    `dst` is written as ``<dst>.incomplete``, and renamed at the end.
+    `destination` is written as ``<destination>.incomplete``, and renamed at the end.
 
     In an image, batches of magic 2 up to 16 MiB are found by their headers and CRCs.
     They do not name their partitions. Batches that certainly follow one another become
@@ -84,20 +98,22 @@ def salvage(
 
     Parameters
     ----------
-    src : path
+    source : path
         A log directory, a partition's directory, a part of a ``.log`` file, which may
         begin inside of a batch, or an image: a block device, a tar archive, any bytes.
-    dst : path
+    destination : path
         The log directory to write, which is missing or empty.
-    topic : str, optional
-        The topic of a partition's directory, of a file or of an image. By default that
-        in the name of the directory, or ``salvaged``. Of a log directory only the
-        partitions of this topic are read; ``*``, ``?`` and ``[...]`` match as in a
-        shell.
-    partition : int, optional
-        The partition's number, by default that in the name of the directory, or 0. The
-        partitions of an image are numbered from it on. Of a log directory only
-        partitions with this number are read.
+    topics, exclude_topics : str or iterable of str, optional
+        Of a log directory, only these topics, and not these; ``*``, ``?`` and ``[...]``
+        match as in a shell.
+    partitions : int or iterable of int, optional
+        Of a log directory, only partitions with these numbers.
+    output_topic : str, optional
+        The topic that a partition's directory, a file or an image is written as. By
+        default that in the name of the directory, or ``salvaged``.
+    output_partition : int, optional
+        The number that it is written as, by default that in the name of the directory,
+        or 0. The partitions of an image are numbered from it on.
     fragment : bool, optional
         Whether a file is a part of one log; otherwise it is an image. By default a file
         with the name of a ``.log`` is.
@@ -114,19 +130,20 @@ def salvage(
     Raises
     ------
     FileNotFoundError
-        If `src` does not exist, or the parent of `dst`, or if no partition of a log
-        directory matches the topic and number.
+        If `source` does not exist, or the parent of `destination`, or if no partition
+        matches a topic or a number.
     NotALogDirectoryError
-        If `src` is a directory that is neither a partition nor a log directory, or an
-        image without a batch.
+        If `source` is a directory that is neither a partition nor a log directory, or
+        an image without a batch.
     LogStateError
-        If `dst` is not empty.
+        If `destination` is not empty.
     DiskSpaceError
         If there is not enough free space for the batches found in an image. What a log
         has is known only once it is written.
     LogArgumentError
-        If the topic or partition of anything but a log directory is no legal name, or
-        if `undelete` is given for a file.
+        If the output's topic and partition are no legal name, or are given for a log
+        directory, if partitions of a file are selected, or if `undelete` is given for a
+        file.
 
     Examples
     --------
@@ -144,37 +161,39 @@ def salvage(
     >>> report.partitions[0].missing
     (OffsetRange(first=1, last=1),)
     """
-    source, target = local_path(src).absolute(), local_path(dst)
-    if not source.exists():
-        raise FileNotFoundError(2, os.strerror(2), str(source))
-    with CopyDirectory(target, [source]) as copy:
-        if source.is_dir() and not is_partition(source):
-            rows = list(
-                _of_log_directory(source, copy, topic, partition, undelete=undelete)
-            )
+    place, target = local_path(source).absolute(), local_path(destination)
+    selection = PartitionSelection.of(topics, partitions, exclude_topics)
+    if not place.exists():
+        raise FileNotFoundError(2, os.strerror(2), str(place))
+    with CopyDirectory(target, [place]) as copy:
+        if place.is_dir() and not is_partition(place):
+            if output_topic is not None or output_partition is not None:
+                reason = "the partitions of a log directory keep their names"
+                raise LogArgumentError(f"{reason}, expected no name for the output")
+            rows = list(_of_log_directory(place, copy, selection, undelete=undelete))
         else:
-            name = _chosen_name(source, topic, partition)
-            if undelete and not source.is_dir():
+            _check_selected(place, selection)
+            name = _chosen_name(place, output_topic, output_partition)
+            if undelete and not place.is_dir():
                 raise LogArgumentError("undelete of a file, expected a directory")
             if fragment is None:
-                fragment = source.name.endswith(FILE_ENDINGS)
-            if source.is_dir() or fragment:
-                rows = [_of_one(source, name, copy, undelete=undelete)]
+                fragment = place.name.endswith(FILE_ENDINGS)
+            if place.is_dir() or fragment:
+                rows = [_of_one(place, name, copy, undelete=undelete)]
             else:
-                rows = list(_of_image(source, name, copy))
+                rows = list(_of_image(place, name, copy))
     return SalvageReport(tuple(rows))
 
 
 def _of_log_directory(
     source: Path,
     copy: CopyDirectory,
-    topic: str | None,
-    partition: int | None,
+    selection: PartitionSelection,
     *,
     undelete: bool,
 ) -> Iterator[SalvagedPartition]:
     """Write the chosen partitions of a log directory; list those that are links."""
-    chosen = _chosen(source, topic, partition)
+    chosen = _chosen(source, selection)
     copy.copy_identity(source)
     cluster = cluster_topics(source / METADATA_PARTITION)
     cluster_ids = {} if cluster is None else cluster.topic_ids
@@ -197,13 +216,22 @@ def _of_log_directory(
             )
 
 
-def _chosen(source: Path, topic: str | None, partition: int | None) -> set[Name]:
+def _check_selected(source: Path, selection: PartitionSelection) -> None:
+    """Raise an error if the partition of a directory or a file is not requested."""
+    if source.is_dir():
+        selection.choose(partitions_under(source))
+    elif selection != EVERY_PARTITION:
+        reason = "topics and partitions select in a log directory, found a file"
+        error = LogArgumentError(f"{reason}: {source}")
+        error.add_note("Name what is written with output_topic and output_partition.")
+        raise error
+
+
+def _chosen(source: Path, selection: PartitionSelection) -> set[Name]:
     """Return the names of the partitions, links included, that are requested."""
     listed = [*list_partitions(source), *linked_partitions(source)]
     names = sorted({(parsed.topic, parsed.partition) for parsed, _ in listed})
-    topics = [] if topic is None else [topic]
-    numbers = [] if partition is None else [partition]
-    return {names[i] for i in choose_partitions(names, topics, numbers)}
+    return {names[i] for i in selection.choose(names)}
 
 
 def _chosen_name(source: Path, topic: str | None, partition: int | None) -> Name:

@@ -27,6 +27,7 @@ from kafkalog.query import scan_columns
 from kafkalog.query.record_search import are_within, with_headers
 from kafkalog.query.records import Origin, Records, ViewColumn, make_views
 from kafkalog.query.sources import Offset
+from kafkalog.storage.log_directory import Topics
 
 Predicate: TypeAlias = "Callable[[Records[ViewColumn]], npt.ArrayLike]"
 """Returns which records of a chunk are selected, as an array of bools."""
@@ -45,8 +46,8 @@ HeaderCondition = tuple[bytes, bytes | None]
 class RecordFilters(TypedDict, total=False):
     """The options of `restore` and `prove` that select records."""
 
-    include: str | Iterable[str]
-    exclude: str | Iterable[str]
+    topics: Topics
+    exclude_topics: Topics
     start_offset: Offset
     end_offset: Offset
     start_timestamp: Time | None

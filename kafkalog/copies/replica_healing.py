@@ -46,11 +46,14 @@ from kafkalog.query.record_differences import (
     match_offsets,
 )
 from kafkalog.query.scan import scan
+from kafkalog.renamed import renamed_arguments
 from kafkalog.segment.file_records import STEP_BYTES
 from kafkalog.storage.file_names import METADATA_TOPIC, parse_partition_dir
 from kafkalog.storage.location import AnyPath, local_path
 from kafkalog.storage.log_directory import (
-    choose_partitions,
+    Numbers,
+    PartitionSelection,
+    Topics,
     is_partition,
     list_partitions,
 )
@@ -67,34 +70,37 @@ class TakenRange(NamedTuple):
     last: int
 
 
+@renamed_arguments(sources="source", dst="destination")
 def heal(
-    sources: Sequence[AnyPath],
-    dst: str | os.PathLike[str],
+    source: Sequence[AnyPath],
+    destination: str | os.PathLike[str],
     *,
-    topics: str | Iterable[str] = (),
-    partitions: int | Iterable[int] = (),
+    topics: Topics = None,
+    exclude_topics: Topics = None,
+    partitions: Numbers = None,
 ) -> HealReport:
     """Write one valid log from replicas that are each damaged elsewhere.
 
     The replica with the greatest last leader epoch, and of those the one with the
     greatest end offset, defines the true history. Batches that it lacks are taken from
     the others, if they are of the same history by their leader epochs and have valid
-    CRCs. All batches keep their bytes. Nothing in `sources` is changed.
+    CRCs. All batches keep their bytes. Nothing in `source` is changed.
 
     A partition that cannot be healed is not written, and the report states why. If
     there is no other one, nothing is written.
 
     Parameters
     ----------
-    sources : sequence of path
+    source : sequence of path
         Log directories with replicas of the same partitions, or directories of
         replicas of one partition.
-    dst : path
+    destination : path
         The log directory to write, which is missing or empty. It is written as
-        ``<dst>.incomplete``, and renamed at the end.
-    topics : str or iterable of str
-        Only these topics; ``*``, ``?`` and ``[...]`` match as in a shell.
-    partitions : int or iterable of int
+        ``<destination>.incomplete``, and renamed at the end.
+    topics, exclude_topics : str or iterable of str, optional
+        Only these topics, and not these; ``*``, ``?`` and ``[...]`` match as in a
+        shell.
+    partitions : int or iterable of int, optional
         Only partitions with these numbers.
 
     Returns
@@ -106,14 +112,14 @@ def heal(
     Raises
     ------
     FileNotFoundError
-        If a source does not exist, or the parent of `dst`, or if no partition matches a
-        topic or a number.
+        If a source does not exist, or the parent of `destination`, or if no partition
+        matches a topic or a number.
     NotALogDirectoryError
         If a source is neither a partition nor a log directory.
     LogArgumentError
         If there is no source, or if sources are of different kinds or partitions.
     LogStateError
-        If `dst` is not empty, or is inside of a source.
+        If `destination` is not empty, or is inside of a source.
     DiskSpaceError
         If there is not enough free space for the batches of a partition. Nothing is
         left then.
@@ -135,13 +141,11 @@ def heal(
     >>> report
     <HealReport: 1 partition healed>
     """
-    places = [local_path(source).absolute() for source in sources]
-    target = local_path(dst).absolute()
+    places = [local_path(one).absolute() for one in source]
+    target = local_path(destination).absolute()
     found = _replicas_of(places)
     names = sorted(found)
-    patterns = [topics] if isinstance(topics, str) else list(topics)
-    numbers = [partitions] if isinstance(partitions, int) else list(partitions)
-    chosen = choose_partitions(names, patterns, numbers)
+    chosen = PartitionSelection.of(topics, partitions, exclude_topics).choose(names)
     with CopyDirectory(target, places) as copy:
         for place in places:
             if not is_partition(place):

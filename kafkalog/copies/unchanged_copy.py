@@ -13,8 +13,8 @@ from kafkalog.query.readable_offsets import earliest_offset
 from kafkalog.reports import counted
 
 TOPICS: Final = {
-    "include": "it matches every topic",
-    "exclude": "it matches no topic",
+    "topics": "it matches every topic",
+    "exclude_topics": "it matches no topic",
 }
 OFFSETS: Final = {
     "start_offset": "no record is below it",
@@ -39,7 +39,7 @@ def why_unchanged(
     A copy without any partition has its reason, too.
     """
     if not partitions:
-        names = " and ".join(name for name in TOPICS if filters.get(name)) or "include"
+        names = " and ".join(name for name in TOPICS if filters.get(name)) or "topics"
         topics = counted(len(left_out), "topic")
         return (f"{names}: {topics} left out, and none to copy",)
     if left_out or any(each.excluded_records for each in partitions):

@@ -45,6 +45,7 @@ from kafkalog.export.delta_files import (
 from kafkalog.formats.timestamps import FIRST_DAY, LAST_DAY, MAX_MS_IN_US
 from kafkalog.optional_packages import require
 from kafkalog.query.readable_offsets import earliest_offset, end_of_reading
+from kafkalog.renamed import renamed_arguments
 from kafkalog.storage.durable_file import DISK, Disk
 
 if TYPE_CHECKING:
@@ -169,9 +170,10 @@ def errors_of_delta(out: Path) -> Iterator[None]:
         raise KafkaLogError(f"{reason}: {out}") from error
 
 
+@renamed_arguments(out="destination")
 def append_new(
     scan: Scan,
-    out: Path,
+    destination: Path,
     *,
     by_date: bool = False,
     compression: str = "zstd",
@@ -192,7 +194,7 @@ def append_new(
     scan : Scan
         The records, of partition directories, each given once, without bounds on
         timestamps. Its columns are those of the table.
-    out : Path
+    destination : Path
         The directory of the table.
     by_date : bool
         Whether the table also has, and is partitioned by, the column ``date``: the UTC
@@ -251,7 +253,7 @@ def append_new(
         kind, schema = _ReversibleAppend, SCHEMA
     run = kind(
         scan,
-        out,
+        destination,
         schema,
         by_date=by_date,
         compression=compression,

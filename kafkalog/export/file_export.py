@@ -30,6 +30,7 @@ from kafkalog.export import text_lines
 from kafkalog.export.output_files import OutputFile, OutputFiles
 from kafkalog.optional_packages import require
 from kafkalog.query.records import Records
+from kafkalog.renamed import renamed_arguments
 from kafkalog.storage.durable_file import DISK, Disk
 from kafkalog.storage.file_names import parse_file_name, parse_partition_dir
 from kafkalog.storage.log_directory import ROOT_FILES
@@ -197,9 +198,10 @@ def _is_kafkas(directory: Path) -> bool:
     return False
 
 
+@renamed_arguments(out="destination")
 def write_files(
     scan: Scan,
-    out: Path,
+    destination: Path,
     form: str,
     *,
     compression: str = "zstd",
@@ -216,7 +218,7 @@ def write_files(
     ----------
     scan : Scan
         The records to write.
-    out : Path
+    destination : Path
         A directory, or a file if it has an extension.
     form : {"parquet", "jsonl", "csv", "arrow"}
         The format.
@@ -257,9 +259,11 @@ def write_files(
     """
     export: _FileExport
     if reversible or keep_batches:
-        export = _ReversibleExport(scan, out, form, compression, disk, keep_batches)
+        export = _ReversibleExport(
+            scan, destination, form, compression, disk, keep_batches
+        )
     else:
-        export = _FileExport(scan, out, form, compression, disk)
+        export = _FileExport(scan, destination, form, compression, disk)
     damage: LocatedError | None = None
     try:
         try:

@@ -16,7 +16,6 @@ from kafkalog.messages.control_records import parse_control
 from kafkalog.messages.internal_records import (
     INTERNAL_TOPICS,
     InternalRecord,
-    decode_internal,
 )
 from kafkalog.messages.message_json import message_to_json
 from kafkalog.query.records import Records
@@ -54,7 +53,7 @@ Pair = tuple[str | None, str | None]
 
 def _decoded(topic: str, key: bytes | None, value: bytes | None) -> Pair:
     try:
-        record = decode_internal(topic, key, value)
+        record = InternalRecord.decode(topic, key, value)
     except (CorruptRecordError, UnsupportedFormatError) as error:
         return undecoded_json(key, error.reason), undecoded_json(value, error.reason)
     return _key(record), _value(record)

@@ -67,7 +67,7 @@ class InternalRecord:
 
     Examples
     --------
-    >>> record = decode_internal("__consumer_offsets", b"\0\3\0\1g", None)
+    >>> record = InternalRecord.decode("__consumer_offsets", b"\0\3\0\1g", None)
     >>> record.name, record.key, record.value
     ('ConsumerGroupMetadata', {'groupId': 'g'}, None)
     """
@@ -78,59 +78,57 @@ class InternalRecord:
     version: int | None
     value: Message | None
 
+    @staticmethod
+    def decode(topic: str, key: bytes | None, value: bytes | None) -> InternalRecord:
+        r"""Decode a data record of an internal topic.
 
-def decode_internal(
-    topic: str, key: bytes | None, value: bytes | None
-) -> InternalRecord:
-    r"""Decode a data record of an internal topic.
+        Control records are not decoded.
 
-    Control records are not decoded.
+        Parameters
+        ----------
+        topic : str
+            ``__consumer_offsets``, ``__transaction_state``, ``__share_group_state``,
+            ``__cluster_metadata`` or ``__remote_log_metadata``.
+        key, value : bytes or None
+            The key and the value of the record.
 
-    Parameters
-    ----------
-    topic : str
-        ``__consumer_offsets``, ``__transaction_state``, ``__share_group_state``,
-        ``__cluster_metadata`` or ``__remote_log_metadata``.
-    key, value : bytes or None
-        The key and the value of the record.
+        Returns
+        -------
+        InternalRecord
+            The record's type, and its key and value as dictionaries.
 
-    Returns
-    -------
-    InternalRecord
-        The record's type, and its key and value as dictionaries.
+        Raises
+        ------
+        CorruptMessageError
+            If the key or the value does not match its schema. ``position`` is the byte
+            of the key or of the value.
+        UnsupportedFormatError
+            If the type or the version is unknown in the Kafka release
+            `kafkalog.messages.schema_tables.release`.
+        ValueError
+            If `topic` is not one of the five.
 
-    Raises
-    ------
-    CorruptMessageError
-        If the key or the value does not match its schema. ``position`` is the byte of
-        the key or of the value.
-    UnsupportedFormatError
-        If the type or the version is unknown in the Kafka release
-        `kafkalog.messages.schema_tables.release`.
-    ValueError
-        If `topic` is not one of the five.
-
-    Examples
-    --------
-    >>> import kafkalog
-    >>> key, value = b"\0\3\0\1g", b"\0\0\0\0\0\7\0"
-    >>> record = kafkalog.decode_internal("__consumer_offsets", key, value)
-    >>> record.name, record.key, record.value
-    ('ConsumerGroupMetadata', {'groupId': 'g'}, {'epoch': 7})
-    """
-    if topic in COORDINATORS:
-        return _coordinators_record(topic, key, value)
-    if topic not in METADATA:
-        expected = ", ".join(INTERNAL_TOPICS)
-        raise ValueError(f"topic {topic!r}, expected one of {expected}")
-    schema, number, version, message = decode_metadata(topic, value)
-    if version > schema.highest_version:
-        highest = schema.highest_version
-        reason = f"{schema.name} version {version}, expected at most {highest}"
-        raise UnsupportedFormatError(reason, position=0)
-    return InternalRecord(
-        type=number, name=schema.name, key=None, version=version, value=message
-    )
+        Examples
+        --------
+        >>> import kafkalog
+        >>> key, value = b"\0\3\0\1g", b"\0\0\0\0\0\7\0"
+        >>> record = kafkalog.InternalRecord.decode("__consumer_offsets", key, value)
+        >>> record.name, record.key, record.value
+        ('ConsumerGroupMetadata', {'groupId': 'g'}, {'epoch': 7})
+        """
+        if topic in COORDINATORS:
+            return _coordinators_record(topic, key, value)
+        if topic not in METADATA:
+            expected = ", ".join(INTERNAL_TOPICS)
+            raise ValueError(f"topic {topic!r}, expected one of {expected}")
+        schema, number, version, message = decode_metadata(topic, value)
+        if version > schema.highest_version:
+            highest = schema.highest_version
+            reason = f"{schema.name} version {version}, expected at most {highest}"
+            raise UnsupportedFormatError(reason, position=0)
+        return InternalRecord(
+            type=number, name=schema.name, key=None, version=version, value=message
+        )
 
 
 def record_type(key: bytes | None) -> int:

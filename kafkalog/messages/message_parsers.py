@@ -15,7 +15,6 @@ from kafkalog.errors import (
 )
 from kafkalog.messages.internal_records import (
     InternalRecord,
-    decode_internal,
     decode_metadata,
     record_type,
     with_consumer_protocol,
@@ -81,7 +80,7 @@ def describe_record(
         number = record_type(key)
         if ("coordinator-key", number) not in schemas_of(TOPICS[kind]):
             return f"Unknown record type {number} at offset {offset}, skipping.", None
-        record = decode_internal(TOPICS[kind], key, value)
+        record = InternalRecord.decode(TOPICS[kind], key, value)
     except CorruptMessageError as error:
         return f"Error at offset {offset}, skipping. {error.kafka_message}", None
     except UnsupportedFormatError as error:

@@ -8,7 +8,7 @@ meanwhile are not listed.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -43,7 +43,8 @@ from kafkalog.storage.location import (
     regular_files,
 )
 from kafkalog.storage.log_directory import (
-    choose_partitions,
+    EVERY_PARTITION,
+    PartitionSelection,
     is_partition,
     list_partitions,
     partitions_under,
@@ -103,21 +104,19 @@ class PartitionSummary:
 
 
 def list_path(
-    path: Location, topics: Sequence[str] = (), partitions: Sequence[int] = ()
+    path: Location, selection: PartitionSelection = EVERY_PARTITION
 ) -> Iterator[PartitionSummary] | Iterator[SegmentSummary]:
     """Yield the partitions of a log directory, or the segments of a partition or file.
-
-    `topics` and `partitions` select partitions; by default all are listed.
 
     Raises `FileNotFoundError`, and `NotALogDirectoryError` for a path that is no log.
     """
     if path.is_dir() and not is_partition(path):
-        return _partitions(path, topics, partitions)
+        return _partitions(path, selection)
     if not path.exists():
         raise FileNotFoundError(2, os.strerror(2), str(path))
     if not path.is_dir() and not (path.is_file() and LOG in path.name):
         raise NotALogDirectoryError(f"neither a .log file nor a log directory: {path}")
-    choose_partitions(partitions_under(path), topics, partitions)
+    selection.choose(partitions_under(path))
     if path.is_dir():
         return _segments(path)
     files = regular_files(entries(path.parent))
@@ -125,13 +124,13 @@ def list_path(
 
 
 def _partitions(
-    directory: Location, topics: Sequence[str], partitions: Sequence[int]
+    directory: Location, selection: PartitionSelection
 ) -> Iterator[PartitionSummary]:
     starts = read_offsets_or_none(directory, LOG_STARTS)
     clean = is_file(directory / CLEAN_SHUTDOWN)
     listed = list_partitions(directory, marked=True)
     places = [(name.topic, name.partition) for name, _ in listed]
-    for i in choose_partitions(places, topics, partitions):
+    for i in selection.choose(places):
         name, path = listed[i]
         start = None if name.state else starts.get(places[i])
         with suppress(FileNotFoundError):

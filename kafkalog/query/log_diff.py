@@ -13,7 +13,7 @@ At most a step of each side, and a chunk of its records, are in memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -44,7 +44,12 @@ from kafkalog.query.record_differences import (
 from kafkalog.query.records import Origin, Records, make_records
 from kafkalog.query.sources import PartitionSource, find_sources
 from kafkalog.storage.location import AnyPath, locate
-from kafkalog.storage.log_directory import choose_partitions, is_partition
+from kafkalog.storage.log_directory import (
+    Numbers,
+    PartitionSelection,
+    Topics,
+    is_partition,
+)
 
 POLICY: Final = ReadPolicy(on_corruption="skip", control_records=True)
 COLUMNS: Final = ("offset", *COMPARED)
@@ -66,8 +71,9 @@ def diff(
     b: AnyPath,
     *,
     compare_bytes: bool = False,
-    topics: str | Iterable[str] = (),
-    partitions: int | Iterable[int] = (),
+    topics: Topics = None,
+    exclude_topics: Topics = None,
+    partitions: Numbers = None,
 ) -> DiffReport:
     """Compare two replicas, or a backup and its source, partition by partition.
 
@@ -86,9 +92,10 @@ def diff(
     compare_bytes : bool
         Whether to compare batches byte for byte, as they are in replicas that were not
         compacted.
-    topics : str or iterable of str
-        Only these topics; ``*``, ``?`` and ``[...]`` match as in a shell.
-    partitions : int or iterable of int
+    topics, exclude_topics : str or iterable of str, optional
+        Only these topics, and not these; ``*``, ``?`` and ``[...]`` match as in a
+        shell.
+    partitions : int or iterable of int, optional
         Only partitions with these numbers.
 
     Returns
@@ -119,9 +126,7 @@ def diff(
     """
     pairs = _pairs(a, b)
     keys = sorted(pairs)
-    patterns = [topics] if isinstance(topics, str) else list(topics)
-    numbers = [partitions] if isinstance(partitions, int) else list(partitions)
-    chosen = choose_partitions(keys, patterns, numbers)
+    chosen = PartitionSelection.of(topics, partitions, exclude_topics).choose(keys)
     return DiffReport(
         tuple(
             _compare_pair(key, pairs[key], compare_bytes=compare_bytes)

@@ -25,7 +25,7 @@ from kafkalog.errors import (
     UnsupportedFormatError,
 )
 from kafkalog.formats.control_keys import ControlRecordType, parse_control_key
-from kafkalog.messages.internal_records import decode_internal, record_type
+from kafkalog.messages.internal_records import InternalRecord, record_type
 from kafkalog.messages.schema import Message
 from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.records import Records
@@ -178,7 +178,7 @@ def current_messages(
             if value is None:
                 continue
             try:
-                record = decode_internal(topic, key, value)
+                record = InternalRecord.decode(topic, key, value)
             except (CorruptMessageError, UnsupportedFormatError) as error:
                 newest.skip(error, offset)
                 continue

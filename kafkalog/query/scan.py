@@ -45,7 +45,7 @@ from kafkalog.query.sources import (
 )
 from kafkalog.reports import counted, html_table
 from kafkalog.storage.location import AnyPath, locate_all
-from kafkalog.storage.log_directory import choose_partitions
+from kafkalog.storage.log_directory import Numbers, PartitionSelection, Topics
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,8 +67,9 @@ class ScanArguments(TypedDict, total=False):
     """The options of `scan` that parts of a scan have too."""
 
     columns: Iterable[str] | None
-    topics: str | Iterable[str] | None
-    partitions: int | Iterable[int] | None
+    topics: Topics
+    exclude_topics: Topics
+    partitions: Numbers
     start_offset: Offset
     end_offset: Offset
     start_timestamp: Time | None
@@ -88,8 +89,9 @@ def scan(
     source: Source,
     *,
     columns: Iterable[str] | None = None,
-    topics: str | Iterable[str] | None = None,
-    partitions: int | Iterable[int] | None = None,
+    topics: Topics = None,
+    exclude_topics: Topics = None,
+    partitions: Numbers = None,
     limit: int | None = None,
     start_offset: Offset = None,
     end_offset: Offset = None,
@@ -121,8 +123,9 @@ def scan(
         given.
     columns : iterable of str, optional
         The columns, in this order; by default the first eight of `COLUMNS`.
-    topics : str or iterable of str, optional
-        Only these topics; ``*``, ``?`` and ``[...]`` match as in a shell.
+    topics, exclude_topics : str or iterable of str, optional
+        Only these topics, and not these; ``*``, ``?`` and ``[...]`` match as in a
+        shell.
     partitions : int or iterable of int, optional
         Only partitions with these numbers.
     limit : int, optional
@@ -207,7 +210,7 @@ def scan(
     check_offset("end_offset", end_offset)
     times = (start_timestamp, end_timestamp)
     places = locate_all(source, filesystem, storage_options)
-    sources = _selected(find_sources(places), topics, partitions)
+    sources = _selected(find_sources(places), topics, partitions, exclude_topics)
     check_known("start_offset", start_offset, sources)
     check_known("end_offset", end_offset, sources)
     bounded = tuple(
@@ -234,31 +237,22 @@ def scan(
 
 def _selected(
     sources: list[PartitionSource],
-    topics: str | Iterable[str] | None,
-    partitions: int | Iterable[int] | None,
+    topics: Topics,
+    partitions: Numbers,
+    exclude_topics: Topics,
 ) -> list[PartitionSource]:
     """Return the sources of these topics and partitions; None stands for all."""
-    if topics is None and partitions is None:
-        return sources
-    patterns = [topics] if isinstance(topics, str) else _listed(topics)
-    numbers = _listed(partitions)
+    selection = PartitionSelection.of(topics, partitions, exclude_topics)
     for name, given, chosen in (
-        ("topics", topics, patterns),
-        ("partitions", partitions, numbers),
+        ("topics", topics, selection.topics),
+        ("partitions", partitions, selection.partitions),
     ):
         if given is not None and not chosen:
             raise ValueError(
                 f"{name} {given!r}, expected at least one, or None for all"
             )
     available = [(source.topic, source.partition) for source in sources]
-    return [sources[i] for i in choose_partitions(available, patterns, numbers)]
-
-
-def _listed(given: Any) -> list[Any]:
-    """Return one or several values as a list, None as an empty one."""
-    if given is None:
-        return []
-    return list(given) if isinstance(given, Iterable) else [given]
+    return [sources[i] for i in selection.choose(available)]
 
 
 @dataclass(kw_only=True)

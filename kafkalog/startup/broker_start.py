@@ -37,6 +37,7 @@ from kafkalog.rehearsal.log_rehearsal import (
     describe_error,
     rehearse,
 )
+from kafkalog.renamed import renamed_arguments
 from kafkalog.reports import counted
 from kafkalog.startup.found_directories import (
     FoundDirectory,
@@ -87,8 +88,9 @@ NO_CLUSTER: Final = (
 )
 
 
+@renamed_arguments(paths="path")
 def preflight(
-    paths: AnyPath | Iterable[AnyPath],
+    path: AnyPath | Iterable[AnyPath],
     *,
     cluster: ClusterImage | AnyPath | None = None,
     cluster_id: str | None = None,
@@ -107,7 +109,7 @@ def preflight(
 
     Parameters
     ----------
-    paths : path, or iterable of paths
+    path : path, or iterable of paths
         The log directories of the broker, all of ``log.dirs``.
     cluster : ClusterImage or path, optional
         The partitions of the cluster, or the path of a ``__cluster_metadata-0``. By
@@ -159,7 +161,7 @@ def preflight(
     """
     if read_rate is not None and not read_rate > 0:
         raise ConfigError(f"read rate {read_rate}, expected one above 0")
-    directories = find_directories(paths)
+    directories = find_directories(path)
     with ExitStack() as stack:
         start = _BrokerStart(
             directories,

@@ -6,10 +6,11 @@ Source: ``LogManager.scala``, ``LogDirFailureChannel.java``.
 from __future__ import annotations
 
 import errno
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Final
+from typing import Final, Self, TypeAlias
 
 from kafkalog.errors import NotALogDirectoryError
 from kafkalog.storage.checkpoint_file import (
@@ -180,42 +181,77 @@ def partitions_under(path: Location) -> list[tuple[str, int]]:
     return [("", -1) if name is None else (name.topic, name.partition)]
 
 
-def choose_partitions(
-    available: Sequence[tuple[str, int]],
-    topics: Sequence[str] = (),
-    partitions: Sequence[int] = (),
-) -> list[int]:
-    """Return the indexes of the `available` (topic, partition) that are requested.
+Topics: TypeAlias = "str | Iterable[str] | None"
+"""One or several topics, which may be glob patterns; None for no condition."""
 
-    Without `topics` all topics are, without `partitions` all partitions. A topic may be
-    a glob pattern. Raises `FileNotFoundError` for a topic, pattern or partition that
-    nothing matches, and where no requested topic has a requested partition.
+Numbers: TypeAlias = "int | Iterable[int] | None"
+"""One or several numbers of partitions; None for all."""
 
-    >>> available = [("orders", 0), ("orders", 1), ("state", 0)]
-    >>> choose_partitions(available, ["o*"], [1])
-    [1]
-    """
-    names = {topic for topic, _ in available}
-    chosen = set[str]()
-    for pattern in topics:
-        matches = matching_topics(names, pattern)
-        if not matches:
-            raise FileNotFoundError(2, "No such topic", pattern)
-        chosen |= matches
-    numbers = {partition for _, partition in available}
-    for number in partitions:
-        if number not in numbers:
-            raise FileNotFoundError(2, "No such partition", str(number))
-    found = [
-        i
-        for i, (topic, partition) in enumerate(available)
-        if (not topics or topic in chosen)
-        and (not partitions or partition in partitions)
-    ]
-    if topics and partitions and not found:
-        wanted = f"{', '.join(map(str, partitions))} of {', '.join(topics)}"
-        raise FileNotFoundError(2, "No such partition", wanted)
-    return found
+
+@dataclass(frozen=True, slots=True)
+class PartitionSelection:
+    """The partitions that a caller requests; without a condition, all of them."""
+
+    topics: tuple[str, ...] = ()
+    partitions: tuple[int, ...] = ()
+    excluded: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        topics: Topics = None,
+        partitions: Numbers = None,
+        exclude_topics: Topics = None,
+    ) -> Self:
+        """Return the selection for the arguments of a public function."""
+        numbers = (partitions,) if isinstance(partitions, int) else partitions
+        return cls(_patterns(topics), tuple(numbers or ()), _patterns(exclude_topics))
+
+    def has_topic(self, topic: str) -> bool:
+        """Return whether partitions of a topic may be requested."""
+        included = not self.topics or _matches(topic, self.topics)
+        return included and not _matches(topic, self.excluded)
+
+    def has(self, topic: str, partition: int) -> bool:
+        """Return whether a partition is requested."""
+        is_number = not self.partitions or partition in self.partitions
+        return is_number and self.has_topic(topic)
+
+    def choose(self, available: Sequence[tuple[str, int]]) -> list[int]:
+        """Return the indexes of the `available` (topic, partition) that are requested.
+
+        Raises `FileNotFoundError` for a topic, pattern or partition that nothing
+        matches, and where no requested topic has a requested partition.
+
+        >>> selection = PartitionSelection.of(["o*"], 1)
+        >>> selection.choose([("orders", 0), ("orders", 1), ("state", 0)])
+        [1]
+        """
+        names = {topic for topic, _ in available}
+        for pattern in self.topics:
+            if not matching_topics(names, pattern):
+                raise FileNotFoundError(2, "No such topic", pattern)
+        numbers = {partition for _, partition in available}
+        for number in self.partitions:
+            if number not in numbers:
+                raise FileNotFoundError(2, "No such partition", str(number))
+        found = [i for i, name in enumerate(available) if self.has(*name)]
+        if self.topics and self.partitions and not found:
+            wanted = ", ".join(map(str, self.partitions))
+            wanted = f"{wanted} of {', '.join(self.topics)}"
+            raise FileNotFoundError(2, "No such partition", wanted)
+        return found
+
+
+EVERY_PARTITION: Final = PartitionSelection()
+
+
+def _patterns(topics: Topics) -> tuple[str, ...]:
+    return (topics,) if isinstance(topics, str) else tuple(topics or ())
+
+
+def _matches(topic: str, patterns: Iterable[str]) -> bool:
+    return any(matching_topics({topic}, pattern) for pattern in patterns)
 
 
 def matching_topics(names: Collection[str], pattern: str) -> set[str]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -52,8 +52,12 @@ from kafkalog.storage.file_names import (
 )
 from kafkalog.storage.location import is_directory, is_file, local_path
 from kafkalog.storage.log_directory import (
+    EVERY_PARTITION,
     LINKED_FILE,
     ROOT_FILES,
+    Numbers,
+    PartitionSelection,
+    Topics,
     is_loaded_name,
     is_partition,
     list_partitions,
@@ -105,8 +109,9 @@ Progress = Callable[[int, int], None]
 def verify(
     path: str | os.PathLike[str],
     *,
-    topics: Collection[str] = (),
-    partitions: Collection[int] = (),
+    topics: Topics = None,
+    exclude_topics: Topics = None,
+    partitions: Numbers = None,
     max_batch_bytes: int = MAX_BATCH_BYTES,
     broker: BrokerConfig | None = None,
     threads: int = 1,
@@ -120,9 +125,12 @@ def verify(
     ----------
     path : path
         A log directory, a partition's directory, or one file of a partition.
-    topics, partitions : collection of str, of int
-        The topics and partitions to verify; by default all. The other files of a log
-        directory are verified in any case.
+    topics, exclude_topics : str or iterable of str, optional
+        Only these topics, and not these; ``*``, ``?`` and ``[...]`` match as in a
+        shell.
+    partitions : int or iterable of int, optional
+        Only partitions with these numbers. The other files of a log directory
+        are verified in any case.
     max_batch_bytes : int
         Maximum decompressed size of a batch. A larger one is a warning.
     broker : BrokerConfig, optional
@@ -160,8 +168,7 @@ def verify(
     """
     where = local_path(path)
     check = Verification(
-        topics=topics,
-        partitions=partitions,
+        selection=PartitionSelection.of(topics, partitions, exclude_topics),
         max_batch_bytes=max_batch_bytes,
         progress=progress,
         broker=broker,
@@ -185,8 +192,7 @@ def verify_locked(directory: Path, *, links: bool = False, threads: int = 1) -> 
     With `links`, files that are symbolic links are verified, too.
     """
     check = Verification(
-        topics=(),
-        partitions=(),
+        selection=EVERY_PARTITION,
         max_batch_bytes=MAX_BATCH_BYTES,
         progress=None,
         links=links,
@@ -230,8 +236,7 @@ class Verification:
     `is_locked`, no other process changes it, and problems are found once only.
     """
 
-    topics: Collection[str]
-    partitions: Collection[int]
+    selection: PartitionSelection
     max_batch_bytes: int
     progress: Progress | None
     broker: BrokerConfig | None = None
@@ -277,12 +282,13 @@ class Verification:
         checks = [
             PartitionCheck.of(where / child.name, prefix, files, surroundings)
             for name, child in list_partitions(where, marked=True)
-            if self._is_wanted(name.topic, name.partition)
+            if self.selection.has(name.topic, name.partition)
             for prefix in [f"{child.name}/"]
             for files in [self._list(where / child.name, prefix)]
             for surroundings in [surroundings_of(name, offsets, clean=clean)]
         ]
-        is_kafkas = ROOT_FILES.intersection(names) or self.topics or self.partitions
+        is_kafkas = bool(ROOT_FILES.intersection(names))
+        is_kafkas |= self.selection != EVERY_PARTITION
         if not is_kafkas and not any(check.is_kafkas for check in checks):
             raise NotALogDirectoryError(f"no files of Kafka's: {where}")
         findings = Findings("")
@@ -297,7 +303,7 @@ class Verification:
 
     def _partition(self, where: Path, run: Map) -> None:
         """Check a partition's directory, with the checkpoints in its parent."""
-        if not self._is_wanted(*partitions_under(where)[0]):
+        if not self.selection.has(*partitions_under(where)[0]):
             return
         root, name = where.absolute().parent, parse_partition_dir(where.absolute().name)
         offsets: dict[str, Offsets] = {}
@@ -310,11 +316,6 @@ class Verification:
         if not (check.is_kafkas or self.problems):
             raise NotALogDirectoryError(f"no files of Kafka's: {where}")
         self._run([check], run)
-
-    def _is_wanted(self, topic: str, partition: int) -> bool:
-        return (not self.topics or topic in self.topics) and (
-            not self.partitions or partition in self.partitions
-        )
 
     def _run(self, checks: list[PartitionCheck], run: Map) -> None:
         """Read the logs of all partitions; store their contents and their problems."""
@@ -482,7 +483,7 @@ class Verification:
 
     def lone_file(self, path: Path) -> None:
         """Check one file; raise `NotALogDirectoryError` if it is not Kafka's."""
-        if not self._is_wanted(*partitions_under(path)[0]):
+        if not self.selection.has(*partitions_under(path)[0]):
             return
         self.sizes[path.name] = path.stat().st_size
         bare = path.name

@@ -291,7 +291,7 @@ def test_control_records_are_counted_unless_they_are_excluded():
 
 def test_the_groups_with_the_most_bytes_come_first_and_the_others_are_added_up():
     every = kafkalog.stats(CLEAN, "topic")
-    some = kafkalog.stats(CLEAN, "topic", most=3)
+    some = kafkalog.stats(CLEAN, "topic", limit=3)
     rows = list(every.rows())
     assert [row["bytes"] for row in rows] == sorted(
         (row["bytes"] for row in rows), reverse=True
@@ -426,7 +426,7 @@ def test_a_log_without_records_has_a_report_without_groups(tmp_path):
         ),
         ({"by": []}, r"groups \(\), expected one or more, each once"),
         ({"by": ["key", "key"]}, "expected one or more, each once"),
-        ({"most": 0}, "most 0, expected 1 or more"),
+        ({"limit": 0}, "limit 0, expected 1 or more"),
         ({"max_groups": 0}, "max_groups 0, expected 1 or more"),
     ],
 )
@@ -444,7 +444,7 @@ def test_an_option_of_a_scan_that_does_not_apply_is_a_type_error(option):
 def test_the_json_of_the_command_is_the_report_of_the_function():
     options = ("--by", "topic,key", "-n", "5", "--topic", "orders.*")
     printed = json.loads(call("stats", CLEAN, *options, "--format", "json").stdout)
-    report = kafkalog.stats(CLEAN, ["topic", "key"], most=5, topics="orders.*")
+    report = kafkalog.stats(CLEAN, ["topic", "key"], limit=5, topics="orders.*")
     assert printed == report.as_dict()
     assert objects(call("stats", CLEAN, *options).stdout) == printed["groups"]
 

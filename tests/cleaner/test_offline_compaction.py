@@ -71,7 +71,7 @@ def test_a_plan_changes_nothing_and_lists_the_topics_to_compact(logs):
 )
 def test_a_copy_has_the_last_value_of_each_key(logs, tmp_path, topic):
     before, values = files_of(logs), last_values(logs / f"{topic}-0")
-    [report] = kafkalog.compact(logs / f"{topic}-0", output=tmp_path / "out")
+    [report] = kafkalog.compact(logs / f"{topic}-0", destination=tmp_path / "out")
     assert files_of(logs) == before
     copy = tmp_path / "out" / f"{topic}-0"
     assert last_values(copy) == values
@@ -85,7 +85,7 @@ def test_a_copy_has_the_last_value_of_each_key(logs, tmp_path, topic):
 def test_in_place_only_the_partition_is_changed(logs):
     before, values = files_of(logs), last_values(logs / "state.none-0")
     plan = kafkalog.compact(logs / "state.none-0")
-    assert kafkalog.compact(logs / "state.none-0", in_place=True) == plan
+    assert kafkalog.compact(logs / "state.none-0", apply=True) == plan
     changed = {path for path, _ in before.items() ^ files_of(logs).items()}
     assert {path.parts[0] for path in changed} <= {
         "state.none-0",
@@ -100,41 +100,41 @@ def test_in_place_only_the_partition_is_changed(logs):
 
 
 def test_a_second_compaction_in_place_removes_nothing(logs):
-    [first] = kafkalog.compact(logs / "state.none-0", in_place=True)
-    [second] = kafkalog.compact(logs / "state.none-0", in_place=True)
+    [first] = kafkalog.compact(logs / "state.none-0", apply=True)
+    [second] = kafkalog.compact(logs / "state.none-0", apply=True)
     assert second.records_after == second.records_before == first.records_after
 
 
 def test_a_topic_without_the_policy_is_compacted_by_force_only(logs):
     path = logs / "orders.none-0"
     with pytest.raises(LogStateError, match="policy delete, expected compact"):
-        kafkalog.compact(path, in_place=True)
-    [report] = kafkalog.compact(path, in_place=True, force=True)
+        kafkalog.compact(path, apply=True)
+    [report] = kafkalog.compact(path, apply=True, ignore_policy=True)
     assert report.records_after < report.records_before
 
 
 def test_an_output_directory_with_files_is_refused(logs, tmp_path):
-    kafkalog.compact(logs / "state.none-0", output=tmp_path / "out")
+    kafkalog.compact(logs / "state.none-0", destination=tmp_path / "out")
     with pytest.raises(LogStateError, match="not empty"):
-        kafkalog.compact(logs / "state.lz4-0", output=tmp_path / "out")
+        kafkalog.compact(logs / "state.lz4-0", destination=tmp_path / "out")
 
 
 def test_partitions_of_several_paths_are_copied_to_one_directory(logs, tmp_path):
     paths = [logs / "state.none-0", logs / "state.lz4-0"]
-    kafkalog.compact(paths, output=tmp_path / "out")
+    kafkalog.compact(paths, destination=tmp_path / "out")
     assert {path.name for path in (tmp_path / "out").iterdir() if path.is_dir()} == {
         "state.none-0",
         "state.lz4-0",
     }
     with pytest.raises(LogStateError, match="two logs of one partition"):
-        kafkalog.compact([paths[0], logs], output=tmp_path / "other")
+        kafkalog.compact([paths[0], logs], destination=tmp_path / "other")
 
 
 @pytest.mark.parametrize("place", ["out", "state.none-0/out"])
 def test_nothing_is_written_into_the_log_directory(logs, place):
     before = sorted(logs.rglob("*"))
     with pytest.raises(LogStateError, match="destination in a source"):
-        kafkalog.compact(logs / "state.none-0", output=logs / place)
+        kafkalog.compact(logs / "state.none-0", destination=logs / place)
     assert sorted(logs.rglob("*")) == before
 
 
@@ -143,12 +143,12 @@ def test_a_log_that_is_open_is_not_compacted_in_place(logs):
         kafkalog.open(logs / "state.none-0", "a"),
         pytest.raises(LogLockedError),
     ):
-        kafkalog.compact(logs / "state.none-0", in_place=True)
+        kafkalog.compact(logs / "state.none-0", apply=True)
 
 
 def test_output_and_in_place_exclude_each_other(logs, tmp_path):
     with pytest.raises(LogArgumentError):
-        kafkalog.compact(logs, output=tmp_path / "out", in_place=True)
+        kafkalog.compact(logs, destination=tmp_path / "out", apply=True)
 
 
 def test_the_command_prints_the_members_of_a_report(logs):
@@ -159,7 +159,7 @@ def test_the_command_prints_the_members_of_a_report(logs):
 
 def test_the_exit_code_is_4_for_the_wrong_policy_or_an_existing_copy(logs, tmp_path):
     path = logs / "orders.none-0"
-    ran = call("compact", path, "--in-place")
+    ran = call("compact", path, "--apply")
     assert ran.exit_code == 4
     assert "expected compact" in ran.stderr
     copying = "compact", logs / "state.none-0", "--output", tmp_path / "out"
@@ -179,10 +179,10 @@ def test_an_error_names_the_partition_and_no_copy(logs, tmp_path, at, named, how
     data = bytearray(file.read_bytes())
     data[at] = 0x7F  # the magic, or the length of the first record
     file.write_bytes(data)
-    options = {"plan": {}, "output": {"output": tmp_path / "out"}}
+    options = {"plan": {}, "output": {"destination": tmp_path / "out"}}
     before = files_of(logs)
     with pytest.raises(CorruptRecordError) as raised:
-        kafkalog.compact(file.parent, **options.get(how, {"in_place": True}))
+        kafkalog.compact(file.parent, **options.get(how, {"apply": True}))
     assert f"{logs}/{named.format(file.name)}" in str(raised.value)
     assert files_of(logs) == before
     assert list(tmp_path.iterdir()) == [logs]
@@ -210,13 +210,13 @@ def corrupted(tmp_path):
 
 
 def compact(path, **options):
-    return kafkalog.compact(path.parent, force=True, **options)
+    return kafkalog.compact(path.parent, ignore_policy=True, **options)
 
 
 WAYS = {
     "plan": lambda path: {},
-    "output": lambda path: {"output": path.parents[2] / "out"},
-    "in place": lambda path: {"in_place": True},
+    "output": lambda path: {"destination": path.parents[2] / "out"},
+    "in place": lambda path: {"apply": True},
 }
 
 
@@ -228,7 +228,7 @@ def test_a_corrupt_batch_is_refused_and_nothing_is_written(corrupted, how, tmp_p
     assert raised.value.path == corrupted
     assert raised.value.position == 0
     assert files_of(tmp_path) == before
-    ran = call("compact", corrupted.parent, "--force", "--in-place")
+    ran = call("compact", corrupted.parent, "--ignore-policy", "--apply")
     assert ran.exit_code == 1
     assert f"{corrupted} at byte 0" in ran.stderr
     assert files_of(tmp_path) == before
@@ -246,7 +246,7 @@ def test_a_corrupt_batch_is_dropped_or_kept_and_named(corrupted, how, on_corrupt
     assert (report.records_before, report.records_after) == (4, 3)
     if how == "plan":
         return
-    written = options.get("output", corrupted.parents[1]) / "state-0"
+    written = options.get("destination", corrupted.parents[1]) / "state-0"
     data = b"".join(path.read_bytes() for path in sorted(written.glob("*.log")))
     assert (batch in data) == (on_corruption == "keep")
     scan = kafkalog.scan(written, on_corruption="skip")
@@ -259,7 +259,7 @@ def test_a_corrupt_batch_above_the_high_watermark_stays(corrupted):
         assert log.high_watermark == 6
     checkpoint = corrupted.parents[1] / "replication-offset-checkpoint"
     checkpoint.write_text("0\n1\nstate 0 2\n")
-    [report] = compact(corrupted, on_corruption="skip", in_place=True)
+    [report] = compact(corrupted, on_corruption="skip", apply=True)
     assert [batch.kept for batch in report.corrupt] == [True]
     assert corrupted.exists()
 
@@ -326,7 +326,7 @@ def test_a_copy_that_fails_leaves_nothing(logs, tmp_path, monkeypatch, method, s
         return original(*arguments, **options)
 
     monkeypatch.setattr(Disk, method, count)
-    kafkalog.compact(logs / "state.txn-0", output=tmp_path / "out")
+    kafkalog.compact(logs / "state.txn-0", destination=tmp_path / "out")
     last = round(share * (len(calls) - 1))
     left = iter(range(last))
 
@@ -337,7 +337,7 @@ def test_a_copy_that_fails_leaves_nothing(logs, tmp_path, monkeypatch, method, s
 
     monkeypatch.setattr(Disk, method, fail)
     with pytest.raises(OSError, match="Input/output error"):
-        kafkalog.compact(logs / "state.txn-0", output=tmp_path / "second")
+        kafkalog.compact(logs / "state.txn-0", destination=tmp_path / "second")
     assert {path.name for path in tmp_path.iterdir()} == {"logs", "out"}
 
 
@@ -362,7 +362,9 @@ def test_a_copy_is_forced_to_disk_before_it_gets_its_name(logs, tmp_path, monkey
         rename(disk, source, target)
 
     monkeypatch.setattr(Disk, "rename", renaming)
-    kafkalog.compact(logs / "orders.none-0", output=tmp_path / "out", force=True)
+    kafkalog.compact(
+        logs / "orders.none-0", destination=tmp_path / "out", ignore_policy=True
+    )
     assert (tmp_path / "out" / "orders.none-0").is_dir()
     assert renamed == []
 
@@ -372,7 +374,7 @@ def test_a_complete_swap_file_is_part_of_the_copy(logs, tmp_path):
     [file] = (logs / "state.lz4-0").glob("00000000000000000000.log")
     expected = kafkalog.scan(logs / "state.lz4-0").count()
     file.rename(file.with_suffix(".log.swap"))
-    [report] = kafkalog.compact(logs / "state.lz4-0", output=tmp_path / "out")
+    [report] = kafkalog.compact(logs / "state.lz4-0", destination=tmp_path / "out")
     assert report.records_before == expected
 
 
@@ -403,9 +405,9 @@ def test_a_log_that_compaction_leaves_as_it_is_has_the_reason(
 
 
 def test_a_compacted_log_has_the_checkpoint_as_the_reason(logs):
-    [first] = kafkalog.compact(logs / "state.none-0", in_place=True)
+    [first] = kafkalog.compact(logs / "state.none-0", apply=True)
     assert first.unchanged_because == ()
-    [second] = kafkalog.compact(logs / "state.none-0", in_place=True)
+    [second] = kafkalog.compact(logs / "state.none-0", apply=True)
     assert second.unchanged_because[0].startswith("cleaner-offset-checkpoint ")
 
 
@@ -416,7 +418,7 @@ def test_an_empty_log_has_no_records(tmp_path):
 
 
 def test_the_command_takes_one_way_to_write(logs, tmp_path):
-    ran = call("compact", logs, "--in-place", "--output", tmp_path / "out")
+    ran = call("compact", logs, "--apply", "--output", tmp_path / "out")
     assert ran.exit_code == 2
 
 

@@ -303,13 +303,15 @@ def test_nothing_is_copied_to_plan_a_compaction(orders, monkeypatch):
 
 
 def test_a_removal_is_a_json_object_and_the_settings_are_on_standard_error(orders):
-    ran = call("whatif", orders, "retention.ms=1", "--at", str(NOW_MS + HOUR_MS))
+    ran = call(
+        "whatif", orders, "--set", "retention.ms=1", "--at", str(NOW_MS + HOUR_MS)
+    )
     assert ran.exit_code == 0
     [row, *_] = objects(ran.stdout)
     assert list(row) == MEMBERS
     assert (row["segment"], row["removed_by"]) == (FIRST, "retention.ms")
     assert ran.stderr == "settings of orders: Kafka's defaults\n"
-    table = call("whatif", orders, "retention.ms=1", "--format", "table")
+    table = call("whatif", orders, "--set", "retention.ms=1", "--format", "table")
     assert FIRST in table.stdout
 
 
@@ -337,7 +339,7 @@ def test_the_retention_of_a_broker_is_in_its_properties(tmp_path):
         (["retention.ms"], 2),
         (["=1"], 2),
         (["retention.ms=soon"], 2),
-        (["no.such.setting=1"], 2),
+        (["--set", "no.such.setting=1"], 2),
         (["--topic", "payments"], 3),
         (["--at", "yesterday"], 2),
         (["--at", "2026-01-01T00:00:00"], 2),
@@ -383,7 +385,7 @@ def test_a_corrupt_batch_that_would_be_compacted_is_reported_with_its_file(order
     data = bytearray(file.read_bytes())
     data[8:12] = (5).to_bytes(4, "big")
     file.write_bytes(data)
-    ran = call("whatif", orders, "cleanup.policy=compact")
+    ran = call("whatif", orders, "--set", "cleanup.policy=compact")
     assert (ran.exit_code, ran.stdout) == (1, "")
     assert str(file) in ran.stderr
 
@@ -393,7 +395,7 @@ def test_a_corrupt_record_that_would_be_compacted_is_reported_with_its_path(orde
     data = bytearray(file.read_bytes())
     data[61] = 0x7F  # the length of the first record
     file.write_bytes(data)
-    ran = call("whatif", orders, "cleanup.policy=compact")
+    ran = call("whatif", orders, "--set", "cleanup.policy=compact")
     assert (ran.exit_code, ran.stdout) == (1, "")
     assert str(file.parent) in ran.stderr
 
@@ -585,9 +587,9 @@ def test_why_takes_settings_as_whatif_does(orders):
     file, at = orders / "orders-0" / FIRST, NOW_MS + 2 * HOUR_MS
     assert kafkalog.why(file, at=at).kept
     assert not kafkalog.why(file, {"retention.ms": HOUR_MS}, at=at).kept
-    ran = call("why", file, "retention.ms=3600000", "--at", str(at))
+    ran = call("why", file, "--set", "retention.ms=3600000", "--at", str(at))
     assert not objects(ran.stdout)[0]["kept"]
-    assert call("why", file, "no.such.setting=1").exit_code == 2
+    assert call("why", file, "--set", "no.such.setting=1").exit_code == 2
 
 
 @pytest.mark.parametrize("name", ["why", "whatif"])

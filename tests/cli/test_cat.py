@@ -94,7 +94,7 @@ def test_bounds_isolation_and_columns_are_applied():
         "cat", LEDGER, "--start-offset", 10, "--end-offset", 20, "--columns", "offset"
     )
     assert {row["offset"] for row in objects(some.stdout)} <= set(range(10, 20))
-    committed = call("cat", LEDGER, "--isolation", "read_committed").stdout
+    committed = call("cat", LEDGER, "--isolation-level", "read_committed").stdout
     expected = kafkalog.scan(LEDGER, isolation="read_committed").count()
     assert len(objects(committed)) == expected < kafkalog.scan(LEDGER).count()
     threads = call("cat", golden.CLEAN, "--threads", 2).stdout

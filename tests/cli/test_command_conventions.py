@@ -138,7 +138,7 @@ def test_help_ends_with_the_examples(name):
         ("cat", ORDERS, "--columns", "offset,offset"),
         ("cat", ORDERS, "--start-timestamp", "2026-01-01T00:00:00"),
         ("cat", ORDERS, "--start-timestamp", "yesterday"),
-        ("cat", ORDERS, "--isolation", "serializable"),
+        ("cat", ORDERS, "--isolation-level", "serializable"),
         ("cat", ORDERS, "--threads", "0"),
         ("cat", ORDERS, "-n", "-1"),
         ("head", ORDERS, "--format", "xml"),
@@ -146,7 +146,7 @@ def test_help_ends_with_the_examples(name):
         ("verify", ""),
         ("repair", "", "--apply"),
         ("export", ORDERS),
-        ("export", ORDERS, "out", "--to", "xml"),
+        ("export", ORDERS, "out", "--format", "xml"),
     ],
 )
 def test_wrong_usage_ends_with_2(arguments):
@@ -213,7 +213,7 @@ def test_the_maximum_batch_size_is_an_option(command, tmp_path):
     batch.append(b"key", bytes(100_000), timestamp=1)
     path = tmp_path / "a.log"
     path.write_bytes(batch.build())
-    more = {"find": ("--key", "k"), "export": (tmp_path / "out.jsonl",)}
+    more = {"find": ("--key-pattern", "k"), "export": (tmp_path / "out.jsonl",)}
     options = (command, path, *more.get(command, ()), "--max-batch-bytes")
     assert call(*options, 200_000).exit_code == 0
     refused = call(*options, 50_000, *(["--overwrite"] if command == "export" else []))
@@ -339,7 +339,7 @@ def test_a_url_for_a_local_path_is_rejected_and_not_shown(arguments):
     "arguments",
     [
         [f"s3://{SECRET}"],
-        ["export", ORDERS, "out.parquet", f"s3://{SECRET}"],
+        ["import", ORDERS, "out", f"s3://{SECRET}"],
         ["ls", ORDERS, "--topic", f"s3://{SECRET}"],
         ["tail", ORDERS, "-n", f"s3://{SECRET}"],
         ["cat", ORDERS, f"--s3://{SECRET}"],

@@ -44,8 +44,8 @@ def offered(*words):
 def test_commands_and_options_are_offered():
     assert offered("") == list(COMMANDS)
     assert offered("ca") == ["cat"]
-    assert offered("cat", "--iso") == ["--isolation"]
-    assert offered("cat", "--isolation", "read_c") == ["read_committed"]
+    assert offered("cat", "--iso") == ["--isolation-level", "--isolation"]
+    assert offered("cat", "--isolation-level", "read_c") == ["read_committed"]
 
 
 def test_topics_below_the_path_are_offered():

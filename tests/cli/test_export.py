@@ -30,7 +30,7 @@ LEDGER = golden.CLEAN / "ledger-0"
 
 
 def exported(name, out, form, *options):
-    ran = call("export", golden_data.logs(name), out, "--to", form, *options)
+    ran = call("export", golden_data.logs(name), out, "--format", form, *options)
     assert ran.exit_code == 0, ran.output
     assert ran.stdout == ""
     return out
@@ -211,7 +211,7 @@ def test_an_export_that_fails_leaves_nothing(tmp_path, monkeypatch, whole):
 
     monkeypatch.setattr(file_export.TextWriter, "write", fail)
     out = tmp_path / ("a.jsonl" if whole else "out")
-    ran = call("export", ORDERS, out, "--to", "jsonl")
+    ran = call("export", ORDERS, out, "--format", "jsonl")
     assert ran.exit_code == Exit.INTERRUPTED
     assert list(tmp_path.rglob("*")) == []
 
@@ -244,7 +244,7 @@ def test_a_full_disk_is_reported_with_the_table_by_an_export_to_delta(tmp_path):
         "sys.exit(main())"
     )
     table = tmp_path / "table"
-    arguments = "export", str(LEDGER), str(table), "--to", "delta"
+    arguments = "export", str(LEDGER), str(table), "--format", "delta"
     ran = subprocess.run(
         [sys.executable, "-c", run, *arguments],
         capture_output=True,
@@ -253,7 +253,7 @@ def test_a_full_disk_is_reported_with_the_table_by_an_export_to_delta(tmp_path):
     )
     assert ran.returncode == 3
     assert ran.stderr.endswith(f"kafkalog: File too large: {table}\n")
-    assert call("export", LEDGER, table, "--to", "delta").exit_code == 0
+    assert call("export", LEDGER, table, "--format", "delta").exit_code == 0
     assert ds.dataset(table, format="parquet", exclude_invalid_files=True).count_rows()
 
 
@@ -300,12 +300,12 @@ sys.exit(main(["export", path, {str(tmp_path / "a.parquet")!r}]))
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("x.txt", [], "OUT ends with .txt, expected one of .parquet, .jsonl, .csv"),
+        ("x.txt", [], "DST ends with .txt, expected one of .parquet, .jsonl, .csv"),
         ("x.parquet.gz", [], ".gz, and files are not compressed as a whole"),
         ("x.jsonl.zst", [], ".arrow"),
-        ("x.parquet.gz", ["--to", "parquet"], "OUT ends with .gz"),
-        ("x.csv", ["--to", "delta"], ".csv, expected the directory of a table"),
-        ("x.csv", ["--to", "jsonl"], "OUT ends with .csv, but --to is jsonl"),
+        ("x.parquet.gz", ["--format", "parquet"], "DST ends with .gz"),
+        ("x.csv", ["--format", "delta"], ".csv, expected the directory of a table"),
+        ("x.csv", ["--format", "jsonl"], "DST ends with .csv, but --format is jsonl"),
     ],
 )
 def test_an_unknown_or_contradicting_extension_is_rejected(
@@ -317,7 +317,7 @@ def test_an_unknown_or_contradicting_extension_is_rejected(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("options", [[], ["--to", "csv"], ["--to", "delta"]])
+@pytest.mark.parametrize("options", [[], ["--format", "csv"], ["--format", "delta"]])
 def test_an_export_to_standard_output_is_rejected(tmp_path, monkeypatch, options):
     monkeypatch.chdir(tmp_path)
     ran = call("export", LEDGER, "-", *options)
@@ -328,7 +328,7 @@ def test_an_export_to_standard_output_is_rejected(tmp_path, monkeypatch, options
 
 def test_a_file_may_have_any_extension_if_its_format_is_given(tmp_path):
     out = tmp_path / "x.txt"
-    assert call("export", LEDGER, out, "--to", "jsonl").exit_code == 0
+    assert call("export", LEDGER, out, "--format", "jsonl").exit_code == 0
     assert call("export", LEDGER, tmp_path / "x.JSONL").exit_code == 0
     assert out.read_bytes() == (tmp_path / "x.JSONL").read_bytes()
     assert len(objects(out.read_text())) == len(objects(call("cat", LEDGER).stdout))

@@ -20,13 +20,13 @@ def test_a_second_run_appends_what_is_new_and_a_third_one_nothing(tmp_path):
     out = tmp_path / "lake"
     log = GrowingLog(tmp_path / "logs")
     log.append(10)
-    ran = call("export", log.logs, out, "--to", "delta", "--by", "date")
+    ran = call("export", log.logs, out, "--format", "delta", "--partition-by", "date")
     assert (ran.exit_code, ran.stdout) == (0, "")
     assert ran.stderr == "20 records, commits: 1, version 1\n"
     log.append(20)
-    ran = call("export", log.logs, out, "--to", "delta", "--by", "date")
+    ran = call("export", log.logs, out, "--format", "delta", "--partition-by", "date")
     assert ran.stderr == "40 records, commits: 1, version 2\n"
-    ran = call("export", log.logs, out, "--to", "delta", "--by", "date")
+    ran = call("export", log.logs, out, "--format", "delta", "--partition-by", "date")
     assert (ran.exit_code, ran.stderr) == (0, f"nothing new for {out}\n")
     assert DeltaTable(out).to_pyarrow_table().num_rows == len(log.written)
 
@@ -35,12 +35,12 @@ def test_missing_offsets_are_reported_with_exit_code_1(tmp_path):
     out = tmp_path / "lake"
     log = GrowingLog(tmp_path / "logs", partitions=1)
     log.append(10)
-    assert call("export", log.logs, out, "--to", "delta", "-q").exit_code == 0
+    assert call("export", log.logs, out, "--format", "delta", "-q").exit_code == 0
     log.append(10)
     log.roll()
     log.append(10)
     log.delete_first()
-    ran = call("export", log.logs, out, "--to", "delta", "-q")
+    ran = call("export", log.logs, out, "--format", "delta", "-q")
     assert ran.exit_code == Exit.DAMAGE
     assert ran.stderr.splitlines() == [
         "kafkalog: offsets 10 to 19 of grown-0 are missing: the log starts at 20, "
@@ -52,10 +52,10 @@ def test_missing_offsets_are_reported_with_exit_code_1(tmp_path):
 
 def test_a_directory_that_is_no_table_is_not_written_to(tmp_path):
     (tmp_path / "kept").write_text("")
-    ran = call("export", LEDGER, tmp_path, "--to", "delta")
+    ran = call("export", LEDGER, tmp_path, "--format", "delta")
     assert ran.exit_code == Exit.REFUSED
     assert "the directory is not empty" in ran.stderr
-    ran = call("export", LEDGER, LEDGER, "--to", "delta")
+    ran = call("export", LEDGER, LEDGER, "--format", "delta")
     assert ran.exit_code == Exit.REFUSED
 
 
@@ -64,7 +64,7 @@ def test_another_run_at_the_same_time_is_refused(tmp_path, monkeypatch):
         raise CommitConflictError("another run has changed the table")
 
     monkeypatch.setattr("kafkalog.export.delta_table.append_new", overtaken)
-    ran = call("export", LEDGER, tmp_path / "lake", "--to", "delta")
+    ran = call("export", LEDGER, tmp_path / "lake", "--format", "delta")
     assert ran.exit_code == Exit.REFUSED
     assert ran.stderr == "kafkalog: another run has changed the table\n"
 
@@ -72,9 +72,15 @@ def test_another_run_at_the_same_time_is_refused(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--to", "delta", "--overwrite"], "--overwrite, expected without --to delta"),
-        (["--to", "parquet", "--by", "date"], "--by, expected with --to delta"),
-        (["--to", "delta", "--start-timestamp", "5"], "no bounds on timestamps"),
+        (
+            ["--format", "delta", "--overwrite"],
+            "--overwrite, expected without --format delta",
+        ),
+        (
+            ["--format", "parquet", "--partition-by", "date"],
+            "--partition-by, expected with --format delta",
+        ),
+        (["--format", "delta", "--start-timestamp", "5"], "no bounds on timestamps"),
     ],
 )
 def test_options_that_exclude_each_other_are_a_usage_error(tmp_path, options, message):
@@ -85,7 +91,7 @@ def test_options_that_exclude_each_other_are_a_usage_error(tmp_path, options, me
 
 
 def test_a_terminal_shows_the_progress(tmp_path):
-    shown = on_terminal("export", LEDGER, tmp_path / "lake", "--to", "delta")
+    shown = on_terminal("export", LEDGER, tmp_path / "lake", "--format", "delta")
     assert "lake" in shown
     assert "commits: 1" in shown
 
@@ -95,7 +101,8 @@ def test_a_missing_deltalake_is_reported_with_the_pip_command(tmp_path):
 import sys
 sys.modules["deltalake"] = None
 from kafkalog.cli.main import main
-sys.exit(main(["export", {str(LEDGER)!r}, {str(tmp_path / "a")!r}, "--to", "delta"]))
+out = {str(tmp_path / "a")!r}
+sys.exit(main(["export", {str(LEDGER)!r}, out, "--format", "delta"]))
 """
     ran = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False

@@ -49,7 +49,7 @@ def expected_places(name, meets, *, first=False, control=False):
 
 @pytest.mark.parametrize("name", golden_data.SETS)
 def test_every_record_is_found_at_its_location(name):
-    places = found(golden_data.logs(name), "--value", "", "--key", "")
+    places = found(golden_data.logs(name), "--value-pattern", "", "--key-pattern", "")
     expected = expected_places(
         name, lambda row: None not in (row[AT["key"]], row[AT["value"]])
     )
@@ -65,9 +65,9 @@ def test_a_key_is_found_by_its_pattern(name):
         key = row[AT["key"]]
         return isinstance(key, str) and bool(pattern.search(bytes.fromhex(key)))
 
-    assert found(golden_data.logs(name), "--key", r"^key-[1-3]\d$") == expected_places(
-        name, meets
-    )
+    assert found(
+        golden_data.logs(name), "--key-pattern", r"^key-[1-3]\d$"
+    ) == expected_places(name, meets)
 
 
 def test_the_first_record_at_or_after_a_time_is_found_in_each_partition():
@@ -99,35 +99,39 @@ def test_headers_are_found_by_name_by_value_and_several():
     def both(row):
         return has(row, "h3") and has(row, "h2")
 
-    assert found(golden.CLEAN, "--header", "h3") == expected_places(
+    assert found(golden.CLEAN, "--header-pattern", "h3") == expected_places(
         CLEAN, lambda row: has(row, "h3")
     )
-    assert found(golden.CLEAN, "--header", "h3", "--header", "h2") == expected_places(
-        CLEAN, both
-    )
+    assert found(
+        golden.CLEAN, "--header-pattern", "h3", "--header-pattern", "h2"
+    ) == expected_places(CLEAN, both)
 
 
 def test_all_conditions_must_match(tmp_path):
     path = tmp_path / "0.log"
     path.write_bytes(batches.build(2, "lz4", 0) + batches.build(2, "none", 3, 4))
     options = {
-        ("--key", "4"): [4],
-        ("--key", "k"): [1, 2, 4, 5],
-        ("--key", ""): [1, 2, 4, 5],
-        ("--value", "^value [35]$"): [3, 5],
-        ("--header", "h"): [1, 3, 5],
-        ("--header", "h=^x$"): [1, 3, 5],
-        ("--header", "h=y"): [],
-        ("--header", "n=x"): [],
-        ("--header", "n="): [],
-        ("--key", "k", "--header", "n"): [1, 5],
-        ("--offset", "5", "--key", "k"): [5],
-        ("--offset", "3", "--key", "k"): [],
-        ("--value", "value", "--start-offset", "2", "--end-offset", "5"): [2, 3, 4],
+        ("--key-pattern", "4"): [4],
+        ("--key-pattern", "k"): [1, 2, 4, 5],
+        ("--key-pattern", ""): [1, 2, 4, 5],
+        ("--value-pattern", "^value [35]$"): [3, 5],
+        ("--header-pattern", "h"): [1, 3, 5],
+        ("--header-pattern", "h=^x$"): [1, 3, 5],
+        ("--header-pattern", "h=y"): [],
+        ("--header-pattern", "n=x"): [],
+        ("--header-pattern", "n="): [],
+        ("--key-pattern", "k", "--header-pattern", "n"): [1, 5],
+        ("--offset", "5", "--key-pattern", "k"): [5],
+        ("--offset", "3", "--key-pattern", "k"): [],
+        ("--value-pattern", "value", "--start-offset", "2", "--end-offset", "5"): [
+            2,
+            3,
+            4,
+        ],
         ("--offset", "5", "--end-offset", "5"): [],
-        ("--timestamp", str(batches.T + 3), "--header", "h"): [3],
-        ("--timestamp", str(batches.T + 3), "--key", "k"): [4],
-        ("--value", "value", "-n", "2"): [0, 1],
+        ("--timestamp", str(batches.T + 3), "--header-pattern", "h"): [3],
+        ("--timestamp", str(batches.T + 3), "--key-pattern", "k"): [4],
+        ("--value-pattern", "value", "-n", "2"): [0, 1],
         ("--producer-id", "7"): [0, 1, 2, 3, 4, 5, 6],
         ("--producer-id", "8"): [],
     }
@@ -167,7 +171,7 @@ def test_a_control_record_at_the_offset_is_reported():
     )
     assert ran.stderr == nothing + hint
     assert found(directory, *at, "--control-records") == [place]
-    assert call("find", directory, *at, "--key", "k").stderr == nothing
+    assert call("find", directory, *at, "--key-pattern", "k").stderr == nothing
     later = str(place["timestamp"] + 1)
     assert call("find", directory, *at, "--timestamp", later).stderr == nothing
 
@@ -177,10 +181,14 @@ def test_any_bytes_can_be_searched_for(tmp_path):
     batch.append(b"\xff\x00", b"line\nbreak", timestamp=1)
     path = tmp_path / "0.log"
     path.write_bytes(batch.build())
-    for arguments in (("--key", r"\xff"), ("--key", "\udcff"), ("--value", "e$")):
+    for arguments in (
+        ("--key-pattern", r"\xff"),
+        ("--key-pattern", "\udcff"),
+        ("--value-pattern", "e$"),
+    ):
         ran = call("find", path, *arguments)
         assert len(objects(ran.stdout)) == (arguments[1] != "e$"), arguments
-    assert found(path, "--value", "(?m)e$")
+    assert found(path, "--value-pattern", "(?m)e$")
 
 
 def test_damage_is_skipped_on_request_and_reported(tmp_path):
@@ -189,11 +197,11 @@ def test_damage_is_skipped_on_request_and_reported(tmp_path):
     bad = bytearray(batches.build(2, "none", 3))
     bad[-1] ^= 1
     path.write_bytes(first + bad + batches.build(2, "none", 6))
-    ran = call("find", path, "--value", "value", "--on-corruption", "skip")
+    ran = call("find", path, "--value-pattern", "value", "--on-corruption", "skip")
     assert ran.exit_code == 1
     assert [one["offset"] for one in objects(ran.stdout)] == [0, 1, 2, 6, 7, 8]
     assert f"{path} at byte {len(first)}" in ran.stderr
-    ran = call("find", path, "--value", "value")
+    ran = call("find", path, "--value-pattern", "value")
     assert (ran.exit_code, len(objects(ran.stdout))) == (1, 3)
 
 
@@ -201,8 +209,8 @@ def test_damage_is_skipped_on_request_and_reported(tmp_path):
     "arguments",
     [
         (),
-        ("--key", "("),
-        ("--header", "h=["),
+        ("--key-pattern", "("),
+        ("--header-pattern", "h=["),
         ("--offset", "-1"),
         ("--timestamp", "1", "--start-timestamp", "2"),
     ],

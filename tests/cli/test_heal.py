@@ -32,7 +32,7 @@ def damage(side, number):
 
 
 def test_json_has_the_replica_of_each_range(replicas, tmp_path):
-    ran = call("heal", *replicas, "-o", tmp_path / "out", "--format", "json")
+    ran = call("heal", *replicas, tmp_path / "out", "--format", "json")
     assert (ran.exit_code, ran.stderr) == (0, "")
     report = json.loads(ran.stdout)
     assert report["schema"] == 1
@@ -46,18 +46,18 @@ def test_json_has_the_replica_of_each_range(replicas, tmp_path):
 
 def test_a_clear_no_ends_with_1_and_writes_nothing(replicas, tmp_path):
     lost = damage(replicas[0], 5)
-    ran = call("heal", *replicas, "--output", tmp_path / "out")
+    ran = call("heal", *replicas, tmp_path / "out")
     assert ran.exit_code == 1
     [row] = objects(ran.stdout)
     assert row["missing"] == [[lost.first, lost.last]]
     assert f"for offsets {lost.first} to {lost.last}" in row["why"]
     assert not (tmp_path / "out").exists()
-    ran = call("heal", *replicas, "-o", tmp_path / "out", "--format", "table")
+    ran = call("heal", *replicas, tmp_path / "out", "--format", "table")
     assert ran.stdout.endswith("1 partition, 1 cannot be healed: nothing written\n")
 
 
 def test_a_destination_that_is_not_empty_ends_with_4(replicas, tmp_path):
-    ran = call("heal", *replicas, "-o", tmp_path)
+    ran = call("heal", *replicas, tmp_path)
     assert ran.exit_code == 4
     assert "destination in a source" not in ran.stderr
     assert "the directory is not empty" in ran.stderr
@@ -65,8 +65,8 @@ def test_a_destination_that_is_not_empty_ends_with_4(replicas, tmp_path):
 
 def test_other_sources_end_with_2_or_3(replicas, tmp_path):
     other = write_log(tmp_path / "c" / "other-1", batches=1)
-    ran = call("heal", replicas[0], other, "-o", tmp_path / "out")
+    ran = call("heal", replicas[0], other, tmp_path / "out")
     assert ran.exit_code == 2
     assert call("heal", replicas[0]).exit_code == 2
-    ran = call("heal", tmp_path / "none", "-o", tmp_path / "out")
+    ran = call("heal", tmp_path / "none", tmp_path / "out")
     assert ran.exit_code == 3

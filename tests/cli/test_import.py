@@ -21,7 +21,7 @@ def segments(directory):
 @pytest.mark.parametrize("form", ["parquet", "delta"])
 def test_an_exported_log_is_written_again(tmp_path, form):
     table, logs = tmp_path / "table", tmp_path / "logs"
-    ran = call("export", ORDERS, table, "--to", form, "--keep-batches")
+    ran = call("export", ORDERS, table, "--format", form, "--keep-batches")
     assert ran.exit_code == 0, ran.output
     ran = call("import", table, logs)
     assert (ran.exit_code, ran.stdout) == (0, "")
@@ -73,11 +73,17 @@ def test_a_missing_table_and_one_without_the_columns_are_reported(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--to", "jsonl", "--reversible"], "expected with --to parquet or delta"),
-        (["--to", "csv", "--keep-batches"], "expected with --to parquet or delta"),
+        (
+            ["--format", "jsonl", "--reversible"],
+            "expected with --format parquet or delta",
+        ),
+        (
+            ["--format", "csv", "--keep-batches"],
+            "expected with --format parquet or delta",
+        ),
         (["--reversible", "--columns", "offset"], "expected without --columns"),
         (["--reversible", "--start-timestamp", "5"], "no bounds on timestamps"),
-        (["--reversible", "--isolation", "read_committed"], "no isolation"),
+        (["--reversible", "--isolation-level", "read_committed"], "no isolation"),
     ],
 )
 def test_options_that_leave_something_out_are_a_usage_error(tmp_path, options, message):

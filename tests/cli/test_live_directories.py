@@ -104,10 +104,20 @@ def after_listing(monkeypatch):
 
 
 COMMANDS = {
-    "whatif": lambda logs, log, _: ("whatif", logs, "retention.ms=1"),
-    "whatif, compact": lambda logs, log, _: ("whatif", log, "cleanup.policy=compact"),
+    "whatif": lambda logs, log, _: ("whatif", logs, "--set", "retention.ms=1"),
+    "whatif, compact": lambda logs, log, _: (
+        "whatif",
+        log,
+        "--set",
+        "cleanup.policy=compact",
+    ),
     "compact": lambda logs, log, _: ("compact", log),
-    "why": lambda logs, log, _: ("why", log / file_name(16, "log"), "retention.ms=1"),
+    "why": lambda logs, log, _: (
+        "why",
+        log / file_name(16, "log"),
+        "--set",
+        "retention.ms=1",
+    ),
     "preflight": lambda logs, log, _: ("preflight", logs),
     "stats": lambda logs, log, _: ("stats", logs, "--by", "key"),
     "info": lambda logs, log, _: ("info", logs),

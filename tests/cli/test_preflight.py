@@ -69,7 +69,7 @@ def test_the_node_id_and_the_roles_are_those_of_server_properties(tmp_path):
     logs = shutil.copytree(golden_data.logs("k431-clean"), tmp_path / "logs")
     file = tmp_path / "server.properties"
     file.write_text("node.id=7\n")
-    options = "--server-properties", file, "--format", "json", "--skip-cleaner"
+    options = "--server-properties", file, "--format", "json", "--no-check-cleaner"
     ran = call("preflight", logs, *options)
     assert ran.exit_code == 1
     [stop] = json.loads(ran.stdout)["stops"]

@@ -12,7 +12,7 @@ LOGS = golden_data.logs(NAME)
 READS = [
     ["ls"],
     ["ls", "--topic", "ledger", "--format", "table"],
-    ["cat", "--topic", "ledger", "--isolation", "read_committed"],
+    ["cat", "--topic", "ledger", "--isolation-level", "read_committed"],
     ["head", "--topic", "__consumer_offsets", "--decode"],
     ["tail", "--topic", "orders.zstd", "-n", "3", "--columns", "offset,value"],
     ["find", "--topic", "orders.none", "--offset", "7"],
@@ -119,7 +119,7 @@ def test_an_s3_server_is_read_with_options_and_with_variables():
 
 
 def test_a_backup_behind_a_url_is_restored(url, tmp_path):
-    options = ["--include", "orders.*", "--include", "ledger"]
+    options = ["--topic", "orders.*", "--topic", "ledger"]
     for source, copy in ((url, "remote"), (LOGS, "local")):
         assert call("restore", source, tmp_path / copy, *options).exit_code == 0
     remote, local = (

@@ -26,7 +26,7 @@ def keys_in(directory):
 
 def test_json_is_the_report(tmp_path):
     copy = tmp_path / "copy"
-    ran = call("restore", CLEAN, copy, "--include", "orders.*", "--format", "json")
+    ran = call("restore", CLEAN, copy, "--topic", "orders.*", "--format", "json")
     assert (ran.exit_code, ran.stderr) == (0, "")
     report = json.loads(ran.stdout)
     assert list(report) == MEMBERS
@@ -87,11 +87,11 @@ def test_a_directory_alone_is_proved_with_each_filter(tmp_path, monkeypatch):
         return ProofReport()
 
     monkeypatch.setattr(log_restore, "prove", prove)
-    options = ["--include", "ledger", "--exclude-key", "ann", "--start-offset", "4"]
+    options = ["--topic", "ledger", "--exclude-key", "ann", "--start-offset", "4"]
     ran = call("restore", "--prove", tmp_path, *options)
     assert ran.exit_code == 0, ran.output
     assert set(passed) == RecordFilters.__optional_keys__
-    assert passed["include"] == ("ledger",)
+    assert passed["topics"] == ("ledger",)
     assert (passed["exclude_keys"], passed["start_offset"]) == ([b"ann"], 4)
 
 
@@ -99,7 +99,7 @@ def test_exit_codes(tmp_path):
     copy = tmp_path / "copy"
     assert call("restore", CLEAN).exit_code == 2
     assert call("restore", CLEAN, copy, "--exclude-key", "base64:?").exit_code == 2
-    assert call("restore", CLEAN, copy, "--include", "none").exit_code == 3
+    assert call("restore", CLEAN, copy, "--topic", "none").exit_code == 3
     assert call("restore", tmp_path / "gone", copy).exit_code == 3
     assert call("restore", CLEAN, copy, "--cluster-id", "c").exit_code == 4
     copy.mkdir()
@@ -126,6 +126,6 @@ def test_damage_ends_with_1(tmp_path):
 
 
 def test_a_table_is_shown_on_a_terminal(tmp_path):
-    shown = on_terminal("restore", CLEAN, tmp_path / "copy", "--include", "orders.none")
+    shown = on_terminal("restore", CLEAN, tmp_path / "copy", "--topic", "orders.none")
     assert "orders.none" in shown
     assert "212 records copied" in shown

@@ -57,10 +57,12 @@ def test_a_file_is_a_fragment_by_its_name_or_by_the_option(logs, tmp_path):
     assert objects(by_name.stdout)[0]["topic"] == "orders"
     part = tmp_path / "part"
     part.write_bytes(path.read_bytes()[1:])
-    fragment = call("salvage", part, tmp_path / "2", "--fragment", "--topic", "x")
+    fragment = call(
+        "salvage", part, tmp_path / "2", "--fragment", "--output-topic", "x"
+    )
     assert (tmp_path / "2" / "x-0").is_dir()
     assert fragment.exit_code == 1
-    image = call("salvage", part, tmp_path / "3", "--partition", "4")
+    image = call("salvage", part, tmp_path / "3", "--output-partition", "4")
     assert image.exit_code == 0
     [row] = objects(image.stdout)
     assert (row["topic"], row["partition"]) == ("salvaged", 4)

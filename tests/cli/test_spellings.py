@@ -1,4 +1,4 @@
-"""``--key`` and ``--value``: JSON as it is, and all bytes as base64."""
+"""``--key-format`` and ``--value-format``: JSON as it is, and all bytes as base64."""
 
 import csv
 import io
@@ -117,7 +117,9 @@ def topic(tmp_path):
 @pytest.mark.parametrize("command", ["cat", "head", "tail"])
 def test_each_command_that_prints_records_has_both(command, topic):
     columns = "--columns", "key,value"
-    ran = call(command, topic, *columns, "--value", "json", "--key", "base64")
+    ran = call(
+        command, topic, *columns, "--value-format", "json", "--key-format", "base64"
+    )
     key = {"base64": "Nw=="}
     assert objects(ran.stdout)[:4] == [
         {"key": key, "value": {"id": 1}},
@@ -125,19 +127,19 @@ def test_each_command_that_prints_records_has_both(command, topic):
         {"key": key, "value": None},
         {"key": key, "value": {"base64": "/w=="}},
     ]
-    listed = call(command, topic, "--format", "json", "--value", "json").stdout
+    listed = call(command, topic, "--format", "json", "--value-format", "json").stdout
     assert json.loads(listed)[0]["value"] == {"id": 1}
 
 
 @pytest.mark.parametrize("spelling", ["text", "json"])
 def test_csv_and_tables_have_text(topic, spelling):
     for form in ("csv", "table"):
-        ran = call("cat", topic, "--format", form, "--value", spelling)
+        ran = call("cat", topic, "--format", form, "--value-format", spelling)
         assert ran.stdout_bytes == call("cat", topic, "--format", form).stdout_bytes
 
 
 def test_csv_and_tables_have_base64(topic):
-    columns = "--columns", "value", "--value", "base64"
+    columns = "--columns", "value", "--value-format", "base64"
     ran = call("cat", topic, *columns, "--format", "csv")
     first, _, null, *_ = list(csv.reader(io.StringIO(ran.stdout)))[1:]
     assert (first, null) == (['{"base64": "eyJpZCI6IDF9"}'], [])
@@ -147,18 +149,20 @@ def test_csv_and_tables_have_base64(topic):
 
 
 def test_json_on_a_terminal_has_no_control_characters(topic):
-    shown = on_terminal("cat", topic, "--value", "json", "--format", "jsonl")
+    shown = on_terminal("cat", topic, "--value-format", "json", "--format", "jsonl")
     assert "\x9b" not in shown
     assert objects(shown)[4]["value"] == "\x9b31m"
 
 
 def test_decoded_records_are_not_respelled():
     arguments = "cat", golden.CLEAN / "__consumer_offsets-1", "--decode", "-n", 3
-    assert call(*arguments, "--value", "base64").stdout == call(*arguments).stdout
+    assert (
+        call(*arguments, "--value-format", "base64").stdout == call(*arguments).stdout
+    )
 
 
 def test_another_spelling_is_a_usage_error(topic):
-    assert call("cat", topic, "--value", "hex").exit_code == 2
+    assert call("cat", topic, "--value-format", "hex").exit_code == 2
 
 
 def test_a_log_that_is_followed_has_the_same_form(topic, monkeypatch):
@@ -166,5 +170,5 @@ def test_a_log_that_is_followed_has_the_same_form(topic, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("kafkalog.cli.commands.tail._wait", interrupted)
-    arguments = "tail", topic, "--value", "json", "--format", "jsonl"
+    arguments = "tail", topic, "--value-format", "json", "--format", "jsonl"
     assert call(*arguments, "-f").stdout == call(*arguments).stdout

@@ -32,12 +32,12 @@ PATIENCE = 20.0
 @pytest.mark.parametrize("name", golden_data.SETS)
 def test_the_last_records_are_those_that_cat_prints_last(name, isolation):
     place = golden_data.logs(name)
-    whole = objects(call("cat", place, "--isolation", isolation).stdout)
+    whole = objects(call("cat", place, "--isolation-level", isolation).stdout)
     by_partition = {}
     for row in whole:
         by_partition.setdefault((row["topic"], row["partition"]), []).append(row)
     for count in (0, 1, 3, 17, 10_000):
-        ran = call("tail", place, "-n", count, "--isolation", isolation)
+        ran = call("tail", place, "-n", count, "--isolation-level", isolation)
         rows = [row for rows in by_partition.values() for row in rows[-count:] if count]
         assert (ran.exit_code, objects(ran.stdout)) == (0, rows)
 
@@ -81,7 +81,7 @@ def test_damage_at_the_end_is_raised_or_skipped_as_requested(tmp_path):
     built = [bytearray(batches.build(2, "none", first)) for first in range(0, 12, 3)]
     built[2][-1] ^= 1
     path.write_bytes(b"".join(built))
-    for option, offsets in (("raise", [4, 5]), ("skip", [4, 5, 9, 10, 11])):
+    for option, offsets in (("stop", [4, 5]), ("skip", [4, 5, 9, 10, 11])):
         ran = call("tail", path, "-n", 5, "--on-corruption", option)
         assert ran.exit_code == 1
         assert [row["offset"] for row in objects(ran.stdout)] == offsets
@@ -274,7 +274,7 @@ def test_uncommitted_records_are_not_printed_yet(tmp_path):
     place = tmp_path / "t-0"
     with opened(place) as log:
         log.append(batch(1))
-        with following(place, "--isolation", "read_committed") as tail:
+        with following(place, "--isolation-level", "read_committed") as tail:
             assert tail.offsets(1) == [0]
             undecided = batch(2, is_transactional=True, base_sequence=0, **PRODUCER)
             log.append(undecided, guard=log.start_verification(7, 0, 0))

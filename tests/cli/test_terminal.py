@@ -51,7 +51,7 @@ def test_a_terminal_gets_a_table_of_its_width():
         ("head", ORDERS, "-n", EVIL),
         ("head", ORDERS, "--format", EVIL),
         ("stats", ORDERS, "--by", EVIL),
-        ("whatif", ORDERS, f"{EVIL}=1"),
+        ("whatif", ORDERS, "--set", f"{EVIL}=1"),
         ("ls", EVIL),
         (EVIL,),
     ],
@@ -98,7 +98,7 @@ def test_a_terminal_gets_no_control_characters(hostile_log, form):
 
 @pytest.mark.parametrize("form", ["table", "jsonl", "json", "csv"])
 @pytest.mark.parametrize(
-    "command", [("info",), ("find", "--key", "owned"), ("tail",), ("verify",)]
+    "command", [("info",), ("find", "--key-pattern", "owned"), ("tail",), ("verify",)]
 )
 def test_names_and_ids_are_escaped_in_every_command(
     hostile_log, tmp_path, command, form

@@ -17,15 +17,15 @@ ORDER = ("group", "topic", "partition")
 
 
 def committed_in(directory):
-    """Return the committed offsets, as `kafkalog.consumer_groups` has them."""
-    rows = kafkalog.consumer_groups(directory).to_pylist()
+    """Return the committed offsets, as `kafkalog.groups` has them."""
+    rows = kafkalog.groups(directory).to_pylist()
     return {tuple(row[name] for name in ORDER): row for row in rows}
 
 
 def test_each_group_is_in_the_partition_of_its_hash_code():
     for partition in range(3):
         directory = CLEAN / f"__consumer_offsets-{partition}"
-        for row in kafkalog.consumer_groups(directory).to_pylist():
+        for row in kafkalog.groups(directory).to_pylist():
             assert partition_of_group(row["group"], 3) == partition
 
 
@@ -51,7 +51,9 @@ def test_partitions_of_10000_groups_are_those_that_kafka_chooses(count):
 
 def test_offsets_are_written_as_kafka_reads_them(tmp_path):
     before = committed_in(CLEAN)
-    report = kafkalog.restore(CLEAN, tmp_path / "copy", groups=tmp_path / "offsets.csv")
+    report = kafkalog.restore(
+        CLEAN, tmp_path / "copy", groups_file=tmp_path / "offsets.csv"
+    )
     with (tmp_path / "offsets.csv").open(encoding="utf-8", newline="") as file:
         lines = list(csv.reader(file))
     assert lines == [
@@ -63,7 +65,7 @@ def test_offsets_are_written_as_kafka_reads_them(tmp_path):
         (each.group, each.topic, each.partition): each.committed
         for each in report.groups
     } == {key: row["offset"] for key, row in before.items()}
-    kafkalog.restore(CLEAN, tmp_path / "b", groups=tmp_path / "offsets.json")
+    kafkalog.restore(CLEAN, tmp_path / "b", groups_file=tmp_path / "offsets.json")
     rows = json.loads((tmp_path / "offsets.json").read_text())
     assert [[row[name] for name in (*ORDER, "offset")] for row in rows] == [
         [line[0], line[1], int(line[2]), int(line[3])] for line in lines
@@ -74,8 +76,8 @@ def test_offsets_move_into_the_copy(tmp_path):
     report = kafkalog.restore(
         CLEAN,
         tmp_path / "copy",
-        include="orders.gzip",
-        groups=tmp_path / "offsets.csv",
+        topics="orders.gzip",
+        groups_file=tmp_path / "offsets.csv",
         start_offset=60,
         end_offset=100,
     )
@@ -90,7 +92,7 @@ def test_offsets_move_into_the_copy(tmp_path):
 def test_offsets_are_written_into_the_internal_topic(tmp_path):
     before = committed_in(CLEAN)
     report = kafkalog.restore(
-        CLEAN, tmp_path / "copy", groups="internal", offsets_partitions=7
+        CLEAN, tmp_path / "copy", groups_file="internal", offsets_partitions=7
     )
     after = committed_in(tmp_path / "copy")
     kept = {
@@ -104,7 +106,7 @@ def test_offsets_are_written_into_the_internal_topic(tmp_path):
         assert row["metadata"] == before[key]["metadata"]
         assert row["expire_timestamp"] is None
     for path in (tmp_path / "copy").glob("__consumer_offsets-*"):
-        for row in kafkalog.consumer_groups(path).to_pylist():
+        for row in kafkalog.groups(path).to_pylist():
             partition = partition_of_group(row["group"], 7)
             assert path.name == f"__consumer_offsets-{partition}"
     problems = kafkalog.verify(tmp_path / "copy").problems
@@ -112,7 +114,7 @@ def test_offsets_are_written_into_the_internal_topic(tmp_path):
 
 
 def test_leader_epochs_of_offsets_are_dropped_for_another_cluster(tmp_path):
-    options = {"groups": "internal", "include": "orders.*"}
+    options = {"groups_file": "internal", "topics": "orders.*"}
     kafkalog.restore(CLEAN, tmp_path / "same", **options)
     kafkalog.restore(CLEAN, tmp_path / "other", leader_epoch=0, **options)
     before = committed_in(CLEAN)
@@ -132,9 +134,9 @@ def test_damage_among_the_commits_is_skipped_on_request(to, tmp_path):
     path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
     groups = to if to == "internal" else tmp_path / to
     with pytest.raises(kafkalog.CorruptRecordError, match="CRC mismatch"):
-        kafkalog.restore(logs, tmp_path / "copy", groups=groups)
+        kafkalog.restore(logs, tmp_path / "copy", groups_file=groups)
     report = kafkalog.restore(
-        logs, tmp_path / "copy", groups=groups, on_corruption="skip"
+        logs, tmp_path / "copy", groups_file=groups, on_corruption="skip"
     )
     assert [problem.path for problem in report.problems] == [path]
     assert not report.ok
@@ -151,18 +153,23 @@ def test_damage_among_the_commits_is_skipped_on_request(to, tmp_path):
 def test_groups_need_their_topic(tmp_path):
     with pytest.raises(NotALogDirectoryError, match="no partition of __consumer_off"):
         kafkalog.restore(
-            CLEAN / "orders.none-0", tmp_path / "copy", groups=tmp_path / "offsets.csv"
+            CLEAN / "orders.none-0",
+            tmp_path / "copy",
+            groups_file=tmp_path / "offsets.csv",
         )
     with pytest.raises(LogArgumentError, match="expected one of both"):
         kafkalog.restore(
-            CLEAN, tmp_path / "copy", include="__consumer_offsets", groups="internal"
+            CLEAN,
+            tmp_path / "copy",
+            topics="__consumer_offsets",
+            groups_file="internal",
         )
     with pytest.raises(LogStateError, match="no topic id for __consumer_offsets"):
         kafkalog.restore(
             CLEAN,
             tmp_path / "copy",
-            include="orders.none",
+            topics="orders.none",
             topic_ids={"orders.none": "50zIfVQaSqGOTjgxcH_wcg"},
-            groups="internal",
+            groups_file="internal",
         )
     assert list(tmp_path.iterdir()) == []

@@ -165,12 +165,12 @@ def test_restore_names_the_originals_that_hold_what_it_leaves_out(logs, tmp_path
 
 
 def test_other_filters_are_proved_as_well(tmp_path):
-    report = kafkalog.prove(CLEAN, include="orders.*")
+    report = kafkalog.prove(CLEAN, topics="orders.*")
     topics = {finding.path.rsplit("-", 1)[0] for finding in report.findings}
     assert "state.none" in topics
     assert not any(topic.startswith("orders") for topic in topics)
     offsets = {("orders.none", 0): 100}
-    report = kafkalog.prove(CLEAN, include="orders.none", start_offset=offsets)
+    report = kafkalog.prove(CLEAN, topics="orders.none", start_offset=offsets)
     found = {
         finding.path: finding.records
         for finding in report.findings

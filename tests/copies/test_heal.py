@@ -287,7 +287,9 @@ def test_compacted_replicas_may_lack_records(tmp_path):
             log.append_records({"key": keys, "value": [b"v%d" % number] * 2})
             expected |= dict.fromkeys(keys, b"v%d" % number)
         log.update_high_watermark(log.log_end_offset)
-    kafkalog.compact(tmp_path / "a" / "state-0", output=tmp_path / "b", force=True)
+    kafkalog.compact(
+        tmp_path / "a" / "state-0", destination=tmp_path / "b", ignore_policy=True
+    )
     path = sorted((tmp_path / "b" / "state-0").glob("*.log"))[0]
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1

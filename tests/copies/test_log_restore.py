@@ -137,7 +137,7 @@ def test_a_broker_that_opens_a_copy_recovers_nothing(tmp_path):
 
 
 def test_producers_continue_on_a_copy(tmp_path):
-    kafkalog.restore(CLEAN, tmp_path / "copy", include="once")
+    kafkalog.restore(CLEAN, tmp_path / "copy", topics="once")
     with kafkalog.open(tmp_path / "copy" / "once-0", "a", CONFIG) as log:
         source = kafkalog.Log(CLEAN / "once-0").producer_states()
         newest = max(source, key=lambda state: state["last_offset"])
@@ -151,7 +151,7 @@ def test_producers_continue_on_a_copy(tmp_path):
 
 def test_the_report_lists_every_file_with_its_hash(tmp_path):
     copy = tmp_path / "copy"
-    report = kafkalog.restore(CLEAN, copy, include="orders.*")
+    report = kafkalog.restore(CLEAN, copy, topics="orders.*")
     found = {
         path.relative_to(copy).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in copy.rglob("*")
@@ -205,7 +205,7 @@ def test_producers_of_another_cluster_may_have_the_same_ids(tmp_path):
 
 
 def test_a_dry_run_writes_nothing_and_reports_the_same_records(tmp_path):
-    options = {"exclude_keys": [b"key-1", b"key-7"], "exclude": ["state.*"]}
+    options = {"exclude_keys": [b"key-1", b"key-7"], "exclude_topics": ["state.*"]}
     planned = kafkalog.restore(CLEAN, tmp_path / "copy", dry_run=True, **options)
     assert list(tmp_path.iterdir()) == []
     written = kafkalog.restore(CLEAN, tmp_path / "copy", **options)
@@ -232,11 +232,11 @@ FILTERED = [
     {"start_offset": 1000},
     {"keep_producers": False},
     {"producer_ids": [1], "keep_producers": False},
-    {"abort_open": True},
-    {"exclude": "*"},
+    {"open_transactions": "abort"},
+    {"exclude_topics": "*"},
     {"where": lambda records: records.offset % 40 < 3},
 ]
-GROUPS = {"groups": "internal", "offsets_partitions": 3}
+GROUPS = {"groups_file": "internal", "offsets_partitions": 3}
 
 
 @pytest.mark.parametrize(
@@ -370,7 +370,7 @@ def test_a_filtered_copy_has_what_a_slow_filter_keeps(name, tmp_path, data):
     filters = data.draw(filters_of(name))
     source, copy = golden_data.logs(name), tmp_path / "copy"
     shutil.rmtree(copy, ignore_errors=True)
-    report = kafkalog.restore(source, copy, include=TOPICS[name], prove=True, **filters)
+    report = kafkalog.restore(source, copy, topics=TOPICS[name], prove=True, **filters)
     assert report.proof.ok
     check_filtered(source, copy, report, filters)
     assert errors_in(copy) == []
@@ -380,7 +380,7 @@ def test_aborted_records_stay_hidden_in_a_filtered_copy(tmp_path):
     keys = {row["key"] for row in records_in(CLEAN / "ledger-0")}
     gone = sorted(key for key in keys if key is not None)[::2]
     report = kafkalog.restore(
-        CLEAN, tmp_path / "copy", include="ledger", exclude_keys=gone
+        CLEAN, tmp_path / "copy", topics="ledger", exclude_keys=gone
     )
     assert report.excluded_records > 0
     for name in ("ledger-0", "ledger-1"):
@@ -395,10 +395,12 @@ def test_aborted_records_stay_hidden_in_a_filtered_copy(tmp_path):
 
 @pytest.mark.parametrize("end", [None, 75])
 def test_open_transactions_are_aborted_on_request(end, tmp_path):
-    options = {"include": "ledger", "end_offset": end}
+    options = {"topics": "ledger", "end_offset": end}
     kept = kafkalog.restore(CLEAN, tmp_path / "kept", **options)
     assert sum(partition.open_transactions for partition in kept.partitions) >= 3
-    report = kafkalog.restore(CLEAN, tmp_path / "copy", abort_open=True, **options)
+    report = kafkalog.restore(
+        CLEAN, tmp_path / "copy", open_transactions="abort", **options
+    )
     for before, partition in zip(kept.partitions, report.partitions, strict=True):
         aborted = partition.aborted_transactions
         assert (aborted, partition.open_transactions) == (before.open_transactions, 0)
@@ -417,7 +419,7 @@ def test_open_transactions_are_aborted_on_request(end, tmp_path):
 
 
 def test_producers_keep_their_sequences_if_all_their_records_are_gone(tmp_path):
-    kafkalog.restore(CLEAN, tmp_path / "copy", include="once", where=none_of)
+    kafkalog.restore(CLEAN, tmp_path / "copy", topics="once", where=none_of)
     for name in ("once-0", "once-1"):
         states, copied = (
             {
@@ -467,7 +469,7 @@ def test_bounds_are_exact_within_batches(name, start, end, tmp_path):
     report = kafkalog.restore(
         source,
         copy,
-        include=TOPICS[name],
+        topics=TOPICS[name],
         start_offset=start,
         end_offset=end,
         prove=True,
@@ -489,7 +491,7 @@ def test_bounds_are_exact_within_batches(name, start, end, tmp_path):
 
 def test_bounds_may_differ_by_partition(tmp_path):
     start = {("orders.none", 0): 120, ("orders.zstd", 0): 3}
-    kafkalog.restore(CLEAN, tmp_path / "copy", include="orders.*", start_offset=start)
+    kafkalog.restore(CLEAN, tmp_path / "copy", topics="orders.*", start_offset=start)
     starts = read_offsets(tmp_path / "copy", LOG_STARTS)
     for name, offset in start.items():
         assert starts[name] == offset
@@ -505,7 +507,7 @@ def test_a_copy_for_another_cluster_has_its_ids_and_its_leader_epoch(tmp_path):
     report = kafkalog.restore(
         CLEAN,
         tmp_path / "copy",
-        include=list(topic_ids),
+        topics=list(topic_ids),
         topic_ids=topic_ids,
         cluster_id="other",
         node_id=7,
@@ -541,7 +543,7 @@ def test_leader_epochs_become_those_of_the_target(tmp_path):
 
 def test_ids_are_read_from_a_log_directory_of_the_target(tmp_path):
     report = kafkalog.restore(
-        CLEAN, tmp_path / "copy", include="orders.none", target=CLEAN
+        CLEAN, tmp_path / "copy", topics="orders.none", target=CLEAN
     )
     source = MetaProperties.parse((CLEAN / "meta.properties").read_bytes())
     assert report.directory_id == source.directory_id
@@ -551,7 +553,9 @@ def test_ids_are_read_from_a_log_directory_of_the_target(tmp_path):
 
 
 def test_a_broker_of_the_target_starts_on_a_copy(tmp_path):
-    whole = kafkalog.restore(CLEAN, tmp_path / "copy", target=CLEAN, exclude="once")
+    whole = kafkalog.restore(
+        CLEAN, tmp_path / "copy", target=CLEAN, exclude_topics="once"
+    )
     report = kafkalog.preflight(tmp_path / "copy", cluster=CLEAN)
     assert report.ok
     copied = [each for each in report.partitions if each.state != "missing"]
@@ -560,7 +564,7 @@ def test_a_broker_of_the_target_starts_on_a_copy(tmp_path):
     ids = {"cluster_id": whole.cluster_id, "node_id": whole.node_id}
     topic_ids = {"orders.none": "AAAAAAAAQACAAAAAAAAAAQ"}
     kafkalog.restore(
-        CLEAN, tmp_path / "b", include="orders.none", topic_ids=topic_ids, **ids
+        CLEAN, tmp_path / "b", topics="orders.none", topic_ids=topic_ids, **ids
     )
     starts = kafkalog.preflight(tmp_path / "b", cluster=CLEAN).partitions
     [stray] = [each for each in starts if each.state != "missing"]
@@ -589,7 +593,7 @@ def test_a_broker_of_the_target_starts_on_a_copy(tmp_path):
 def test_topic_ids_are_read_in_each_form(name, text, tmp_path):
     (tmp_path / name).write_text(text)
     report = kafkalog.restore(
-        CLEAN, tmp_path / "copy", include="orders.none", topic_ids=tmp_path / name
+        CLEAN, tmp_path / "copy", topics="orders.none", topic_ids=tmp_path / name
     )
     assert [partition.topic_id for partition in report.partitions] == [OTHER_ID]
 
@@ -616,7 +620,7 @@ def test_a_topic_without_an_id_is_refused(tmp_path):
         kafkalog.restore(
             CLEAN,
             tmp_path / "copy",
-            include="orders.none",
+            topics="orders.none",
             topic_ids={"other": OTHER_ID},
         )
     assert list(tmp_path.iterdir()) == []
@@ -631,13 +635,13 @@ def test_a_lone_cluster_id_is_rejected(tmp_path):
 
 
 def test_internal_topics_are_copied_only_by_name(tmp_path):
-    report = kafkalog.restore(CLEAN, tmp_path / "a", include="*")
+    report = kafkalog.restore(CLEAN, tmp_path / "a", topics="*")
     assert not any(part.topic.startswith("__") for part in report.partitions)
     report = kafkalog.restore(
         CLEAN,
         tmp_path / "b",
-        include=["__*", "orders.none"],
-        exclude=["__share*", "__transaction*"],
+        topics=["__*", "orders.none"],
+        exclude_topics=["__share*", "__transaction*"],
         exclude_keys=["key-1"],
         end_offset=5,
     )
@@ -653,7 +657,7 @@ def test_internal_topics_are_copied_only_by_name(tmp_path):
 def test_partitions_of_several_directories_become_one(tmp_path):
     sources = [CLEAN / "orders.none-0", golden_data.logs("k282-clean")]
     report = kafkalog.restore(
-        sources, tmp_path / "copy", include=["orders*", "legacy.m*"]
+        sources, tmp_path / "copy", topics=["orders*", "legacy.m*"]
     )
     assert len(report.partitions) > 2
     twice = shutil.copytree(
@@ -673,15 +677,15 @@ def test_a_filter_that_does_not_exist_is_refused(call, tmp_path):
 
 def test_a_missing_topic_is_not_ignored(tmp_path):
     with pytest.raises(FileNotFoundError, match="No such topic"):
-        kafkalog.restore(CLEAN, tmp_path / "copy", include=["orders.none", "ordres"])
+        kafkalog.restore(CLEAN, tmp_path / "copy", topics=["orders.none", "ordres"])
 
 
 def test_a_destination_with_files_is_refused(tmp_path):
     (tmp_path / "copy").mkdir()
-    kafkalog.restore(CLEAN, tmp_path / "copy", include="orders.none")
+    kafkalog.restore(CLEAN, tmp_path / "copy", topics="orders.none")
     before = logs_in(tmp_path / "copy")
     with pytest.raises(LogStateError, match="the directory is not empty"):
-        kafkalog.restore(CLEAN, tmp_path / "copy", include="orders.zstd")
+        kafkalog.restore(CLEAN, tmp_path / "copy", topics="orders.zstd")
     assert logs_in(tmp_path / "copy") == before
     with pytest.raises(FileNotFoundError):
         kafkalog.restore(CLEAN, tmp_path / "none" / "copy")

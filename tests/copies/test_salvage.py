@@ -202,7 +202,11 @@ def test_a_fragment_begins_and_ends_inside_of_a_batch(original, tmp_path, cut):
     fragment = tmp_path / "part.bin"
     fragment.write_bytes(content[cut:-9])
     report = kafkalog.salvage(
-        fragment, tmp_path / "out", fragment=True, topic="orders", partition=3
+        fragment,
+        tmp_path / "out",
+        fragment=True,
+        output_topic="orders",
+        output_partition=3,
     )
     [row] = report.partitions
     expected = content[whole[0].position : whole[-1].end]
@@ -232,7 +236,7 @@ def test_a_missing_topic_id_is_that_of_the_clusters_metadata(tmp_path, content):
 
 
 def test_a_manager_opens_what_was_salvaged_and_appends(original, tmp_path):
-    kafkalog.salvage(original, tmp_path / "out", topic="other")
+    kafkalog.salvage(original, tmp_path / "out", output_topic="other")
     with kafkalog.LogManager(tmp_path / "out") as logs:
         log = logs["other", 0]
         assert log.report.clean
@@ -294,7 +298,7 @@ def test_after_an_error_nothing_is_left(original, tmp_path, monkeypatch):
 
 def test_a_name_that_no_partition_has_is_refused(original, tmp_path):
     with pytest.raises(LogArgumentError, match="expected a legal name"):
-        kafkalog.salvage(original, tmp_path / "out", topic="a/b")
+        kafkalog.salvage(original, tmp_path / "out", output_topic="a/b")
     with pytest.raises(FileNotFoundError):
         kafkalog.salvage(tmp_path / "missing", tmp_path / "out")
     (tmp_path / "empty").mkdir()
@@ -312,10 +316,10 @@ def test_only_the_chosen_partitions_of_a_log_directory_are_salvaged(tmp_path):
         return [(row.topic, row.partition) for row in report.partitions]
 
     assert names("all") == [("orders", 0), ("orders", 1), ("state", 0)]
-    assert names("topic", topic="o*s") == [("orders", 0), ("orders", 1)]
-    assert names("both", topic="orders", partition=1) == [("orders", 1)]
+    assert names("topic", topics="o*s") == [("orders", 0), ("orders", 1)]
+    assert names("both", topics="orders", partitions=1) == [("orders", 1)]
     with pytest.raises(FileNotFoundError, match="No such topic"):
-        names("none", topic="lost")
+        names("none", topics="lost")
 
 
 def test_a_partition_that_cannot_be_read_does_not_hide_the_others(

@@ -158,7 +158,7 @@ def test_runs_that_overlap_with_the_same_batches_are_one(files, tmp_path):
 def test_runs_that_overlap_and_differ_are_separate(files, tmp_path):
     a, c = files["a"][0], files["c"][0]
     image = a.ljust(SECTOR * 2, b"\0") + c
-    report, logs = salvaged(tmp_path, image, topic="found", partition=5)
+    report, logs = salvaged(tmp_path, image, output_topic="found", output_partition=5)
     assert logs == {5: a, 6: c}
     assert {row.topic for row in report.partitions} == {"found"}
 

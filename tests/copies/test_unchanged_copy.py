@@ -22,8 +22,8 @@ def logs(tmp_path_factory):
 @pytest.mark.parametrize(
     ("setting", "value", "reason"),
     [
-        ("include", "orders", "it matches every topic"),
-        ("exclude", "other", "it matches no topic"),
+        ("topics", "orders", "it matches every topic"),
+        ("exclude_topics", "other", "it matches no topic"),
         ("start_offset", 0, "no record is below it"),
         ("end_offset", 3, "no record is at or above it"),
         ("start_timestamp", 1000, "no record is earlier"),
@@ -68,8 +68,10 @@ def test_no_setting_is_a_reason_too(logs, tmp_path):
 
 
 def test_a_copy_without_a_topic_states_why(logs, tmp_path):
-    [reason] = kafkalog.restore(logs, tmp_path / "c", exclude="*").unchanged_because
-    assert reason == "exclude: 1 topic left out, and none to copy"
+    [reason] = kafkalog.restore(
+        logs, tmp_path / "c", exclude_topics="*"
+    ).unchanged_because
+    assert reason == "exclude_topics: 1 topic left out, and none to copy"
 
 
 def test_a_source_without_records_is_a_reason(tmp_path):

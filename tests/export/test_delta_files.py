@@ -145,13 +145,13 @@ def test_a_torn_data_file_of_the_last_commit_is_named(left, grow, tmp_path):
     data.unlink()
     if left != "nothing":
         data.write_bytes(content[: len(content) // 2 * (left == "half")])
-    ran = call("export", tmp_path / "logs", out, "--to", "delta")
+    ran = call("export", tmp_path / "logs", out, "--format", "delta")
     assert ran.exit_code == 1
     assert str(data) in ran.stderr
     assert f": {last_commit(out)} at byte " in ran.stderr
     assert "Remove the file, and repeat the export" in ran.stderr
     last_commit(out).unlink()
-    assert call("export", tmp_path / "logs", out, "--to", "delta").exit_code == 0
+    assert call("export", tmp_path / "logs", out, "--format", "delta").exit_code == 0
     assert offsets(out) == [(p, offset) for p in range(2) for offset in range(6)]
 
 

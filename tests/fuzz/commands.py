@@ -51,5 +51,5 @@ def commands(root: Path) -> list[list[str | Path]]:
         ["cat", root, "--format", "table"],
         ["tail", root],
         ["verify", root],
-        ["find", root, "--value", "v"],
+        ["find", root, "--value-pattern", "v"],
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,9 +91,9 @@ def query_all(root: Path) -> None:
         typed(lambda place=place: list(list_path(place)))
         typed(verify, place)
     for scan in (
-        kafkalog.scan_offset_indexes,
-        kafkalog.scan_time_indexes,
-        kafkalog.scan_transaction_indexes,
+        kafkalog.scan_indexes,
+        partial(kafkalog.scan_indexes, kind="time"),
+        partial(kafkalog.scan_indexes, kind="transaction"),
     ):
         typed(scan, root)
     typed(query_log, root / PARTITION)

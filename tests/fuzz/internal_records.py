@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kafkalog.errors import CorruptMessageError, UnsupportedFormatError
-from kafkalog.messages.internal_records import decode_internal
+from kafkalog.messages.internal_records import InternalRecord
 from kafkalog.messages.message_parsers import KINDS, TOPICS
 from tests.dump.kernel_lines import batch_of, contents, printed
 from tests.messages import internal_messages
@@ -29,7 +29,7 @@ def check_internal_record(data: bytes) -> None:
     kind, length = KINDS[data[0] % len(KINDS)], data[1]
     key, value = data[2 : 2 + length], data[2 + length :]
     try:
-        decode_internal(TOPICS[kind], key, value)
+        InternalRecord.decode(TOPICS[kind], key, value)
     except (CorruptMessageError, UnsupportedFormatError) as error:
         assert error.position is not None, error
         assert 0 <= error.position <= len(data), error

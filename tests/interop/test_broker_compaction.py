@@ -191,7 +191,7 @@ def test_a_broker_serves_what_kafkalog_compacted(continued):
         log.update_high_watermark(log.log_end_offset)
         result = LogCleaner({("ours", 0): log}).clean("ours", 0)
     assert result.messages_written < result.messages_read / 10
-    [report] = kafkalog.compact(continued.logs / "torn-0", in_place=True)
+    [report] = kafkalog.compact(continued.logs / "torn-0", apply=True)
     assert report.records_after == KEYS
     expected = {isolation: read(directory, isolation) for isolation in ISOLATIONS}
     assert {key: value for _, key, value in expected["read_committed"]} == last

@@ -41,7 +41,7 @@ def backup(tmp_path_factory):
     broker.stop()
     # As if the cluster had elected leaders more often.
     backup, include = broker.folder / "backup", [*TOPICS, "__consumer_offsets"]
-    kafkalog.restore(broker.logs, backup, include=include, leader_epoch=EPOCH)
+    kafkalog.restore(broker.logs, backup, topics=include, leader_epoch=EPOCH)
     return backup
 
 
@@ -115,7 +115,7 @@ def test_a_fresh_cluster_serves_what_is_restored(backup, target):
         directory_id=re.search("directory.id=(.*)", identity)[1],
         topic_ids=target.folder / "metadata",
         exclude_keys=gone,
-        groups="internal",
+        groups_file="internal",
         offsets_partitions=1,
         prove=True,
     )
@@ -147,7 +147,7 @@ def test_a_fresh_cluster_serves_what_is_restored(backup, target):
 
     # Kafka's tool reads the file of committed offsets.
     file = target.folder / "offsets.csv"
-    kafkalog.restore(backup, target.folder / "other", groups=file)
+    kafkalog.restore(backup, target.folder / "other", groups_file=file)
     reset = ["--reset-offsets", "--from-file", file, "--execute", "--group", GROUP]
     run_java(GROUPS_TOOL, "--bootstrap-server", target.address, *reset)
     consumer = consumer_of(target)

@@ -77,7 +77,7 @@ def test_a_closed_log_is_compacted(tmp_path):
         lambda log: log.append_records(rows, batch_bytes=500),
         config=config,
     )
-    kafkalog.compact(tmp_path / "logs", in_place=True, force=True)
+    kafkalog.compact(tmp_path / "logs", apply=True, ignore_policy=True)
     assert kafkalog.scan(tmp_path / "logs").count() < 50
 
 

@@ -147,13 +147,15 @@ def test_a_pipe_in_the_place_of_a_file_does_not_block(logs):
 
 def test_compaction_copies_nothing_through_a_link(linked_file, tmp_path, elsewhere):
     before = content_of(elsewhere)
-    [report] = kafkalog.compact(linked_file, output=tmp_path / "out", force=True)
+    [report] = kafkalog.compact(
+        linked_file, destination=tmp_path / "out", ignore_policy=True
+    )
     assert report.records_before == 0
     assert kafkalog.scan(tmp_path / "out").count() == 0
-    [report] = kafkalog.compact(linked_file, force=True)
+    [report] = kafkalog.compact(linked_file, ignore_policy=True)
     assert report.records_before == 0
     with pytest.raises(OSError, match="Not a regular file"):
-        kafkalog.compact(linked_file, in_place=True, force=True)
+        kafkalog.compact(linked_file, apply=True, ignore_policy=True)
     assert content_of(elsewhere) == before
 
 

@@ -391,7 +391,7 @@ def test_checkpoints_written_for_tests_are_read_by_a_broker(tmp_path):
     metadata_log(mark_as_brokers(tmp_path))
     found = kafkalog.scan(tmp_path / f"{clusters.METADATA}-0").to_arrow()
     decoded = [
-        kafkalog.decode_internal(clusters.METADATA, None, value.as_py())
+        kafkalog.InternalRecord.decode(clusters.METADATA, None, value.as_py())
         for value in found["value"]
     ]
     assert [one.value["name"] for one in decoded] == ["orders", "state"]

@@ -18,7 +18,7 @@ from kafkalog.messages.internal_records import (
     COORDINATORS,
     INTERNAL_TOPICS,
     METADATA,
-    decode_internal,
+    InternalRecord,
 )
 from kafkalog.messages.message_json import message_to_json
 from kafkalog.messages.message_parsers import KINDS, TOPICS, describe_record
@@ -79,7 +79,7 @@ def test_records_are_decoded_as_kafkas_own_classes_decode_them(set_name, directo
     for name in {row["file"] for row in truth}:
         file = path if path.is_file() else path / name
         for offset, key, value in records_of(file):
-            found[name, offset] = decode_internal(topic_of(directory), key, value)
+            found[name, offset] = InternalRecord.decode(topic_of(directory), key, value)
     assert len(found) == len(truth)
     for row in truth:
         record = found[row["file"], row["offset"]]
@@ -120,8 +120,8 @@ def test_records_are_described_as_kafka_dump_log_describes_them(set_name, run):
 def test_every_message_of_every_version_is_decoded_and_encoded_again():
     seen = set()
     for topic, key, value in internal_messages.records(seed=5, each=20):
-        record = decode_internal(topic, key, value)
-        assert decode_internal(topic, key, value) == record
+        record = InternalRecord.decode(topic, key, value)
+        assert InternalRecord.decode(topic, key, value) == record
         described = "metadata" if key is None else "coordinator-value"
         schema = schemas_of(topic)[described, record.type]
         written = schema.encode(record.value, record.version)
@@ -273,7 +273,7 @@ def test_metadata_of_tiered_segments_has_the_text_of_kafkas_classes(text):
 
 def test_errors_have_the_position_and_kafkas_message():
     with pytest.raises(CorruptMessageError) as caught:
-        decode_internal("__consumer_offsets", b"\0\3\0\5ab", None)
+        InternalRecord.decode("__consumer_offsets", b"\0\3\0\5ab", None)
     assert caught.value.position == 4
     assert caught.value.reason.startswith("Error reading byte array of 5 byte(s)")
     assert caught.value.kafka_message.startswith("Could not read record with version 3")
@@ -284,9 +284,9 @@ def test_errors_have_the_position_and_kafkas_message():
         ("__cluster_metadata", None, b"\1\x63\0"),
     ):
         with pytest.raises(UnsupportedFormatError):
-            decode_internal(topic, key, value)
+            InternalRecord.decode(topic, key, value)
     with pytest.raises(ValueError, match="topic 'orders', expected one of __consumer"):
-        decode_internal("orders", b"", b"")
+        InternalRecord.decode("orders", b"", b"")
 
 
 @given(key=st.binary(max_size=60), value=st.binary(max_size=200))
@@ -295,10 +295,10 @@ def test_any_bytes_are_a_record_or_a_typed_error(topic, key, value):
     for number in range(30):
         if topic in METADATA:
             framed = b"\1" + bytes([number, 0]) + value
-            assert 0 <= byte_of_fault(decode_internal, topic, None, framed) <= 203
+            assert 0 <= byte_of_fault(InternalRecord.decode, topic, None, framed) <= 203
         else:
             typed = bytes([0, number]) + key
-            at = byte_of_fault(decode_internal, topic, typed, b"\0\0" + value)
+            at = byte_of_fault(InternalRecord.decode, topic, typed, b"\0\0" + value)
             assert 0 <= at <= 202
 
 
@@ -314,7 +314,7 @@ def test_damaged_records_have_a_text(seed):
 
 def test_tagged_fields_of_later_releases_are_kept_and_not_printed():
     value = b"\0\0\0\0\0\7\1\x63\2ab"
-    record = decode_internal("__consumer_offsets", b"\0\3\0\1g", value)
+    record = InternalRecord.decode("__consumer_offsets", b"\0\3\0\1g", value)
     assert record.value == {"epoch": 7, UNKNOWN_TAGS: {99: b"ab"}}
     _, payload = describe_record("offsets", b"\0\3\0\1g", value, 0)
     assert payload == '{"version":"0","data":{"epoch":7}}'

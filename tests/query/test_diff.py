@@ -471,7 +471,9 @@ def test_the_command_prints_rows_and_ends_with_1_if_any_differs(first, tmp_path)
     ran = call("diff", first, tmp_path / "b" / "t-0", "--format", "json")
     assert ran.exit_code == 1
     assert '"first_difference": 3' in ran.stdout
-    table = call("diff", first.parent, tmp_path / "b", "--bytes", "--format", "table")
+    table = call(
+        "diff", first.parent, tmp_path / "b", "--compare-bytes", "--format", "table"
+    )
     assert table.exit_code == 1
     assert "b is behind" in table.stdout
     assert call("diff", first, tmp_path / "missing").exit_code == 3

@@ -100,7 +100,7 @@ def test_groups_and_lag_at_any_time_are_those_counted_from_the_records(name):
 def test_groups_without_a_time_are_the_committed_offsets(name):
     logs = golden_data.logs(name)
     table = kafkalog.groups(logs)
-    committed = kafkalog.consumer_groups(logs)
+    committed = kafkalog.groups(logs)
     consumers = table.filter(pc.invert(table["is_share_group"]))
     assert consumers.select(committed.column_names).equals(committed)
     assert committed.num_rows

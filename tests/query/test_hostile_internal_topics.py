@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kafkalog
+from kafkalog.analysis import internal_tables
 from kafkalog.errors import KafkaLogError
 from tests.cli.shell import call
 
@@ -79,12 +80,12 @@ records = st.lists(
     st.tuples(st.one_of(commits, ongoing, anything), times), min_size=1, max_size=6
 )
 ANALYSES = {
-    "consumer_groups": kafkalog.consumer_groups,
+    "consumer_groups": kafkalog.groups,
     "groups": kafkalog.groups,
     "groups at": lambda logs: kafkalog.groups(logs, at=NOW),
     "lag": kafkalog.lag,
     "lag at": lambda logs: kafkalog.lag(logs, at=NOW),
-    "transactions": kafkalog.transactions,
+    "transactions": internal_tables.transactional_ids,
     "txns": kafkalog.txns,
     "internal offsets": lambda logs: kafkalog.internal(logs, "__consumer_offsets"),
     "internal states": lambda logs: kafkalog.internal(logs, "__transaction_state"),

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 import kafkalog
+from kafkalog.analysis import internal_tables
 from kafkalog.errors import CorruptRecordError, NotALogDirectoryError
 from kafkalog.messages.internal_records import COORDINATORS, INTERNAL_TOPICS
 from tests import golden_data
@@ -29,7 +30,7 @@ def rows_of(table, *names):
 
 @pytest.mark.parametrize("name", WITH_OFFSETS)
 def test_committed_offsets_are_those_that_kafka_decodes(name):
-    table = kafkalog.consumer_groups(golden_data.logs(name))
+    table = kafkalog.groups(golden_data.logs(name))
     state = coordinator_reference.golden_state(
         name, "__consumer_offsets", "OffsetCommitKey"
     )
@@ -53,7 +54,7 @@ def test_committed_offsets_are_those_that_kafka_decodes(name):
 
 @pytest.mark.parametrize("name", WITH_TRANSACTIONS)
 def test_transactional_ids_have_the_state_that_kafka_decodes(name):
-    table = kafkalog.transactions(golden_data.logs(name))
+    table = internal_tables.transactional_ids(golden_data.logs(name))
     state = coordinator_reference.golden_state(
         name, "__transaction_state", "TransactionLogKey"
     )
@@ -82,7 +83,7 @@ def test_transactional_ids_have_the_state_that_kafka_decodes(name):
 
 
 def test_an_open_transaction_has_its_partitions():
-    rows = kafkalog.transactions(CLEAN).to_pylist()
+    rows = internal_tables.transactional_ids(CLEAN).to_pylist()
     ongoing = [row for row in rows if row["state"] == "Ongoing"]
     assert ongoing
     for row in ongoing:
@@ -177,7 +178,7 @@ def test_the_newest_offset_of_each_group_is_that_of_the_reference(
 ):
     logs = tmp_path_factory.mktemp("logs")
     rows = write_steps(logs / "__consumer_offsets-0", steps)
-    table = kafkalog.consumer_groups(logs)
+    table = kafkalog.groups(logs)
     found = {
         (row[0], row[1]): row[2] for row in rows_of(table, "group", "topic", "offset")
     }
@@ -194,8 +195,8 @@ def test_of_several_replicas_the_one_with_the_highest_offset_counts(tmp_path):
     write_steps(other / "__consumer_offsets-0", [COMMIT, (("g", "t"), None, True, 1)])
     write_steps(other / "__consumer_offsets-1", [(("h", "t"), None, False, 1)])
     for logs in ([one, other], [other, one]):
-        assert rows_of(kafkalog.consumer_groups(logs), "group") == [("h",)]
-    assert kafkalog.consumer_groups(one).num_rows == 1
+        assert rows_of(kafkalog.groups(logs), "group") == [("h",)]
+    assert kafkalog.groups(one).num_rows == 1
 
 
 def test_a_record_that_cannot_be_decoded_is_an_error_with_file_and_byte(tmp_path):
@@ -207,7 +208,7 @@ def test_a_record_that_cannot_be_decoded_is_an_error_with_file_and_byte(tmp_path
     (directory / f"{0:020d}.log").write_bytes(good + batch.build())
     where = rf"record at offset 1\): .*{0:020d}\.log at byte {len(good)}$"
     with pytest.raises(CorruptRecordError, match=where):
-        kafkalog.consumer_groups(tmp_path)
+        kafkalog.groups(tmp_path)
     rows = kafkalog.internal(tmp_path, "__consumer_offsets").to_pylist()
     assert [row["error"] for row in rows] == [
         None,
@@ -225,14 +226,14 @@ def test_a_key_without_a_type_is_damage(tmp_path):
     with pytest.raises(
         CorruptRecordError, match=r"record at offset 0\): .* at byte 0$"
     ):
-        kafkalog.consumer_groups(tmp_path)
+        kafkalog.groups(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("table", "topic"),
     [
-        (kafkalog.consumer_groups, "__consumer_offsets"),
-        (kafkalog.transactions, "__transaction_state"),
+        (kafkalog.groups, "__consumer_offsets"),
+        (internal_tables.transactional_ids, "__transaction_state"),
     ],
 )
 def test_a_directory_without_the_topic_is_an_error_that_names_both(table, topic):

@@ -170,7 +170,7 @@ def test_tail_returns_the_last_of_them(tmp_path, name, count):
 @cases
 def test_find_returns_a_record_once(tmp_path, name):
     log = write_case(tmp_path / "t-0", name)
-    rows = printed("find", log, "--key", "key-", "--format", "jsonl")
+    rows = printed("find", log, "--key-pattern", "key-", "--format", "jsonl")
     assert [row["offset"] for row in rows] == [offset for offset, _ in consumed(name)]
 
 

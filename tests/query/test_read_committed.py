@@ -285,7 +285,7 @@ def test_a_transaction_that_began_below_the_log_start_is_open(log_after_retentio
     assert partitions.latest_offsets([("t", 0)]) == {("t", 0): start}
     assert describe(directory)["last_stable_offset"] == start
     for command in ("cat", "tail"):
-        ran = call(command, directory, "--isolation", "read_committed")
+        ran = call(command, directory, "--isolation-level", "read_committed")
         assert (ran.exit_code, ran.stdout) == (0, "")
 
 

@@ -1,6 +1,7 @@
 """Remote log directories are read like local ones, with few requests."""
 
 import shutil
+from functools import partial
 
 import fsspec
 import pytest
@@ -79,9 +80,9 @@ def test_a_single_file_and_a_partition_are_sources(clean):
 def test_index_scans_are_the_same(clean):
     logs = golden_data.logs(CLEAN)
     for scan in (
-        kafkalog.scan_offset_indexes,
-        kafkalog.scan_time_indexes,
-        kafkalog.scan_transaction_indexes,
+        kafkalog.scan_indexes,
+        partial(kafkalog.scan_indexes, kind="time"),
+        partial(kafkalog.scan_indexes, kind="transaction"),
     ):
         one, other = scan(str(clean)), scan(logs)
         assert one.topics == other.topics
@@ -229,8 +230,8 @@ def test_a_log_directory_in_s3_has_the_same_table():
         remote = as_path("s3a://golden/", options)
         assert same(remote, logs)
         assert same(remote, logs, isolation="read_committed", start_offset=5)
-        entries = kafkalog.scan_offset_indexes(remote).entries
-        assert (entries == kafkalog.scan_offset_indexes(logs).entries).all()
+        entries = kafkalog.scan_indexes(remote).entries
+        assert (entries == kafkalog.scan_indexes(logs).entries).all()
         name = f"{10**9:020d}.log"
         with pytest.raises(FileNotFoundError, match=f"s3://golden/torn-0/{name}"):
             kafkalog.scan(remote / "torn-0" / name)

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 import kafkalog
+from kafkalog.analysis import internal_tables
 from kafkalog.analysis.transaction_report import TxnState
 from kafkalog.cli.commands.txns import STATES
 from tests import golden_data
@@ -394,7 +395,7 @@ def test_a_coordinators_record_may_have_any_time(tmp_path):
         log.append(builder.build())
     assert kafkalog.txns(tmp_path).num_rows == 0
     assert call("txns", tmp_path, "--format", "table").exit_code == 0
-    times = kafkalog.transactions(tmp_path)["last_update_timestamp"]
+    times = internal_tables.transactional_ids(tmp_path)["last_update_timestamp"]
     assert times.cast("int64").to_pylist() == [2**62]
 
 

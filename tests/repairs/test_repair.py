@@ -18,6 +18,7 @@ from kafkalog import LogArgumentError, LogConfig, LogLockedError, repair, verify
 from kafkalog.errors import CorruptCheckpointError, LogStateError
 from kafkalog.formats.checkpoint import format_offsets, salvage_offsets
 from kafkalog.storage.durable_file import Disk
+from kafkalog.verification import Report
 from kafkalog.verification.path_verification import verify_locked
 from tests import golden_data
 from tests.repairs.damaged_logs import copy_log, tree
@@ -507,9 +508,7 @@ def test_undo_excludes_other_options(ledger):
 def test_a_repair_that_is_not_better_is_not_used(ledger, monkeypatch):
     damages.torn_index(ledger)
     first = verify(ledger.parent)
-    worse = kafkalog.Report(
-        files=1, bytes=1, batches=0, records=0, problems=first.problems * 2
-    )
+    worse = Report(files=1, bytes=1, batches=0, records=0, problems=first.problems * 2)
     monkeypatch.setattr(
         "kafkalog.repairs.partition_repair.verify_locked", lambda *_, **__: worse
     )

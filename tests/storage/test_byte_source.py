@@ -59,7 +59,7 @@ def test_an_index_above_the_limit_is_not_read(partition):
     assert [one for chunk in scan.chunks() for one in chunk.offset.tolist()] == [4, 5]
     with pytest.raises(kafkalog.CorruptIndexError, match="expected at most"):
         kafkalog.OffsetIndex.read(partition / f"{0:020d}.index")
-    [problem] = kafkalog.scan_offset_indexes(partition).problems
+    [problem] = kafkalog.scan_indexes(partition).problems
     assert problem.path == partition / f"{0:020d}.index"
 
 

@@ -64,7 +64,7 @@ def test_the_needs_of_one_file_system_are_added_up(tmp_path, disk):
     [
         ("k431-clean", {}),
         ("k431-crash", {}),
-        ("k431-clean", {"include": "orders.*"}),
+        ("k431-clean", {"topics": "orders.*"}),
         ("k431-clean", {"leader_epoch": 3}),
     ],
 )

@@ -23,7 +23,9 @@ COMMANDS = {
     "salvage": lambda source, out: kafkalog.salvage(source, out),
     "heal": lambda source, out: kafkalog.heal([source], out),
     "restore": lambda source, out: kafkalog.restore(source, out),
-    "compact": lambda source, out: kafkalog.compact(source, output=out, force=True),
+    "compact": lambda source, out: kafkalog.compact(
+        source, destination=out, ignore_policy=True
+    ),
     "import": lambda source, out: import_logs(source / "table.parquet", out),
 }
 pytestmark = pytest.mark.filterwarnings("ignore::kafkalog.UnknownSettingsWarning")

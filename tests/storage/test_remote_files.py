@@ -75,7 +75,7 @@ def test_an_error_of_a_missing_file_has_its_url(far):
         missing.entries,
         lambda: kafkalog.scan(missing),
         lambda: kafkalog.open(missing),
-        lambda: kafkalog.scan_offset_indexes(missing),
+        lambda: kafkalog.scan_indexes(missing),
     ):
         with pytest.raises(FileNotFoundError) as caught:
             ask()

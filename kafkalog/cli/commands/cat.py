@@ -12,6 +12,7 @@ from kafkalog.cli.command_options import (
     decode_option,
     examples,
     format_options,
+    limit_option,
     scan_options,
     sources_argument,
     spelling_options,
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     "cat",
     epilog=examples(
         "kafkalog cat /var/lib/kafka/data/orders.zstd-0 --start-offset 100",
-        "kafkalog cat /var/lib/kafka/data --topic ledger --isolation read_committed",
+        "kafkalog cat /var/lib/kafka/data --topic ledger "
+        "--isolation-level read_committed",
         "kafkalog cat /var/lib/kafka/data/state.none-0 --columns offset,key "
         "--format csv",
         "kafkalog cat /var/lib/kafka/data/__consumer_offsets-2 --decode",
@@ -33,9 +35,7 @@ if TYPE_CHECKING:
 )
 @sources_argument
 @scan_options
-@click.option(
-    "-n", "limit", type=click.IntRange(min=0), help="Print at most this many records."
-)
+@limit_option("Print at most this many records.")
 @spelling_options
 @decode_option
 @format_options
@@ -52,9 +52,10 @@ def command(
 
     Partitions are printed one after another, by topic and number, each in offset order.
     In JSON, bytes are a string if they are valid UTF-8, and otherwise an object with
-    their base64; --key and --value change that. Timestamps are milliseconds since 1970,
-    or null. With --decode, the keys and values of Kafka's internal topics are printed
-    as decoded JSON objects, whatever --key and --value are.
+    their base64; --key-format and --value-format change that. Timestamps are
+    milliseconds since 1970, or null. With --decode, the keys and values of Kafka's
+    internal topics are printed as decoded JSON objects, whatever --key-format and
+    --value-format are.
     """
     scan = options.scan(paths)
     command_output.print_records(

@@ -9,9 +9,12 @@ import click
 
 from kafkalog.cli import command_output, terminal
 from kafkalog.cli.command_options import (
+    LocalPath,
+    Selection,
     examples,
     format_options,
     max_batch_bytes_option,
+    on_corruption_option,
     paths_argument,
     selection_options,
 )
@@ -45,35 +48,31 @@ FIELDS: Final = (
 )
 @paths_argument
 @click.option(
+    "-o",
     "--output",
-    type=click.Path(path_type=Path, file_okay=False),
+    "destination",
+    metavar="DST",
+    type=LocalPath(),
     help="Write compacted copies of the partitions to this directory.",
 )
-@click.option("--in-place", is_flag=True, help="Compact the partitions themselves.")
+@click.option("--apply", is_flag=True, help="Compact the partitions themselves.")
 @click.option(
-    "--force",
+    "--ignore-policy",
     is_flag=True,
     help="Also compact topics without compact in cleanup.policy.",
 )
-@click.option(
-    "--on-corruption",
-    type=click.Choice(["raise", "skip", "keep"]),
-    default="raise",
-    show_default=True,
-    help="End at a corrupt batch, drop it, or copy it as it is.",
-)
+@on_corruption_option("Stop at a corrupt batch, skip it, or keep it as it is.", "keep")
 @max_batch_bytes_option(None)
 @selection_options
 @format_options
 def command(
     paths: tuple[Path, ...],
-    output: Path | None,
-    in_place: bool,
-    force: bool,
+    destination: Path | None,
+    apply: bool,
+    ignore_policy: bool,
     on_corruption: OnCorruptBatch,
     max_batch_bytes: int,
-    topics: tuple[str, ...],
-    partitions: tuple[int, ...],
+    selection: Selection,
     form: str | None,
     no_color: bool,
 ) -> None:
@@ -89,7 +88,7 @@ def command(
     watermark are not compacted; without a checkpoint, all are. A record without a key
     is removed. A tombstone is kept for delete.retention.ms after the first compaction.
 
-    With --in-place no broker may be running on the log directory. The exit code is 4 if
+    With --apply no broker may be running on the log directory. The exit code is 4 if
     the output directory is not empty, or if a topic that is to be compacted in place
     does not have compact in cleanup.policy.
 
@@ -99,16 +98,15 @@ def command(
     """
     from kafkalog.cleaner.offline_compaction import compact
 
-    if output is not None and in_place:
-        raise click.UsageError("--output and --in-place exclude each other")
+    if destination is not None and apply:
+        raise click.UsageError("--output and --apply exclude each other")
     with refusals():
         reports = compact(
             paths,
-            output=output,
-            in_place=in_place,
-            force=force,
-            topics=topics,
-            partitions=partitions,
+            destination=destination,
+            apply=apply,
+            ignore_policy=ignore_policy,
+            **selection,
             on_corruption=on_corruption,
             max_batch_bytes=max_batch_bytes,
         )

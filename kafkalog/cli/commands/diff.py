@@ -10,6 +10,7 @@ import click
 from kafkalog.cli import command_output, exits
 from kafkalog.cli.command_options import (
     LocalPath,
+    Selection,
     examples,
     format_options,
     selection_options,
@@ -33,14 +34,13 @@ FIELDS: Final = (
     epilog=examples(
         "kafkalog diff /var/lib/kafka/data /var/lib/kafka/data --topic 'orders.*'",
         "kafkalog diff /var/lib/kafka/data/orders.zstd-0 "
-        "/var/lib/kafka/data/orders.zstd-0 --bytes --format json",
+        "/var/lib/kafka/data/orders.zstd-0 --compare-bytes --format json",
     ),
 )
 @click.argument("a", type=LocalPath())
 @click.argument("b", type=LocalPath())
 @click.option(
-    "--bytes",
-    "compare_bytes",
+    "--compare-bytes",
     is_flag=True,
     help="Compare batches byte for byte, as they are in replicas that were not "
     "compacted.",
@@ -51,8 +51,7 @@ def command(
     a: Path,
     b: Path,
     compare_bytes: bool,
-    topics: tuple[str, ...],
-    partitions: tuple[int, ...],
+    selection: Selection,
     form: str | None,
     no_color: bool,
 ) -> None:
@@ -74,8 +73,6 @@ def command(
     """
     from kafkalog.query.log_diff import diff
 
-    report = diff(
-        a, b, compare_bytes=compare_bytes, topics=topics, partitions=partitions
-    )
+    report = diff(a, b, compare_bytes=compare_bytes, **selection)
     command_output.print_report(report, FIELDS, form, no_color=no_color, as_list=True)
     exits.end_with(report)

@@ -12,9 +12,10 @@ from kafkalog.cli.command_options import (
     LocalPath,
     ScanOptions,
     compression_option,
+    copied_argument,
     examples,
+    quiet_option,
     scan_options,
-    source_argument,
 )
 from kafkalog.cli.terminal import escape, progress_bar
 
@@ -32,26 +33,26 @@ COMPRESSED: Final = frozenset(
 @click.command(
     "export",
     epilog=examples(
-        "kafkalog export /var/lib/kafka/data lake --to parquet",
+        "kafkalog export /var/lib/kafka/data lake --format parquet",
         "kafkalog export /var/lib/kafka/data/orders.zstd-0 orders.parquet",
         "kafkalog export /var/lib/kafka/data ledger.jsonl --topic ledger "
         "--columns offset,value",
-        "kafkalog export /var/lib/kafka/data tables --to delta --by date",
+        "kafkalog export /var/lib/kafka/data tables --format delta --partition-by date",
     ),
 )
-@source_argument
-@click.argument("out", type=LocalPath())
+@copied_argument
+@click.argument("destination", metavar="DST", type=LocalPath())
 @click.option(
+    "--format",
     "--to",
     "form",
     type=click.Choice((*FORMATS, DELTA)),
-    help="Output format; default: the extension of OUT, or parquet without one.",
+    help="Output format; default: the extension of DST, or parquet without one.",
 )
 @click.option(
-    "--by",
-    "by",
+    "--partition-by",
     type=click.Choice(["date"]),
-    help="With --to delta, partition the table by the records' UTC date too.",
+    help="With --format delta, partition the table by the records' UTC date too.",
 )
 @scan_options
 @compression_option
@@ -59,7 +60,7 @@ COMPRESSED: Final = frozenset(
     "--reversible",
     is_flag=True,
     help="Write what kafkalog import needs to write the logs again: all batches, with "
-    "their headers. With --to parquet or delta.",
+    "their headers. With --format parquet or delta.",
 )
 @click.option(
     "--keep-batches",
@@ -68,12 +69,12 @@ COMPRESSED: Final = frozenset(
     "written again with the same bytes. Implies --reversible.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace an earlier export.")
-@click.option("-q", "--quiet", is_flag=True, help="Print no progress and no summary.")
+@quiet_option
 def command(
-    path: Location,
-    out: Path,
+    paths: tuple[Location, ...],
+    destination: Path,
     form: str | None,
-    by: str | None,
+    partition_by: str | None,
     options: ScanOptions,
     compression: str,
     reversible: bool,
@@ -81,22 +82,22 @@ def command(
     overwrite: bool,
     quiet: bool,
 ) -> None:
-    """Write the records under PATH as files, or append them to a Delta table.
+    """Write the records of SRC as files, or append them to a Delta table.
 
-    If OUT has no extension, or is an existing directory, it is a directory that gets
-    OUT/topic=T/partition=P/part-00000.parquet and so on. Otherwise it is a file whose
+    If DST has no extension, or is an existing directory, it is a directory that gets
+    DST/topic=T/partition=P/part-00000.parquet and so on. Otherwise it is a file whose
     extension is its format: .parquet, .jsonl, .csv or .arrow. Any other extension needs
-    --to; one that contradicts --to or names a compression (.parquet.gz) is rejected.
-    The parent directory of OUT must exist. Files get their final names once all are
+    --format; one that contradicts it or names a compression (.parquet.gz) is rejected.
+    The parent directory of DST must exist. Files get their final names once all are
     complete and on disk. With --overwrite, an export that fails or is interrupted
     leaves the earlier one as it was. If corrupt data ends the scan, the valid records
     before it are written.
 
-    With --to delta, OUT is the directory of a Delta table, partitioned by topic. Each
-    run appends what is new since the last one, and appends it once, even if runs are
-    interrupted. The first run begins at --start-offset, later ones where the last one
-    ended. If a log does not continue there, the missing offsets are reported, the rest
-    is appended, and the exit code is 1. It is 4 if another run is appending.
+    With --format delta, DST is the directory of a Delta table, partitioned by topic.
+    Each run appends what is new since the last one, and appends it once, even if runs
+    are interrupted. The first run begins at --start-offset, later ones where the last
+    one ended. If a log does not continue there, the missing offsets are reported, the
+    rest is appended, and the exit code is 1. It is 4 if another run is appending.
 
     With --reversible, rows have the columns of their batches, and kafkalog import
     writes the logs again. Batches without records, control batches and segments without
@@ -106,35 +107,35 @@ def command(
     """
     from kafkalog.export import file_export
 
-    form = _form_of(out, form)
+    form = _form_of(destination, form)
     reversible |= keep_batches
     if reversible and form not in ("parquet", DELTA):
-        raise click.UsageError("--reversible, expected with --to parquet or delta")
+        raise click.UsageError("--reversible, expected with --format parquet or delta")
     if reversible and options.columns is not None:
         raise click.UsageError("--reversible, expected without --columns")
     if form == DELTA:
         if overwrite:
-            raise click.UsageError("--overwrite, expected without --to delta")
+            raise click.UsageError("--overwrite, expected without --format delta")
         written = {
-            "by_date": by == "date",
+            "by_date": partition_by == "date",
             "compression": compression,
             "reversible": reversible,
             "keep_batches": keep_batches,
         }
-        _append(path, out, options, written, quiet=quiet)
+        _append(paths, destination, options, written, quiet=quiet)
         return
-    if by is not None:
-        raise click.UsageError("--by, expected with --to delta")
+    if partition_by is not None:
+        raise click.UsageError("--partition-by, expected with --format delta")
     try:
-        file_export.check_target(out, overwrite=overwrite)
+        file_export.check_target(destination, overwrite=overwrite)
     except (FileExistsError, PermissionError) as error:
         raise exits.Refused.of(error) from None
-    file_export.check_parent(out)
-    with progress_bar(out.name, quiet=quiet) as progress:
-        scan = options.scan([path], progress)
+    file_export.check_parent(destination)
+    with progress_bar(destination.name, quiet=quiet) as progress:
+        scan = options.scan(paths, progress)
         done = file_export.write_files(
             scan,
-            out,
+            destination,
             form,
             compression=compression,
             reversible=reversible,
@@ -146,7 +147,7 @@ def command(
 
 
 def _append(
-    path: Location,
+    paths: tuple[Location, ...],
     out: Path,
     options: ScanOptions,
     written: dict[str, Any],
@@ -165,7 +166,7 @@ def _append(
     check_parent(out)
     try:
         with progress_bar(out.name, quiet=quiet) as progress:
-            scan = options.scan([path], progress)
+            scan = options.scan(paths, progress)
             done = delta_table.append_new(scan, out, **written)
     except CommitConflictError as error:
         raise exits.Refused.of(error) from None
@@ -184,10 +185,10 @@ def _append(
 
 
 def _form_of(out: Path, form: str | None) -> str:
-    """Return the format of OUT. Raise `click.UsageError` for a wrong extension."""
+    """Return the format of DST. Raise `click.UsageError` for a wrong extension."""
     if str(out) == "-":
         raise click.UsageError(
-            "OUT is -, expected a file or a directory: kafkalog cat writes records to "
+            "DST is -, expected a file or a directory: kafkalog cat writes records to "
             "standard output"
         )
     extension = out.suffix[1:].lower()
@@ -195,17 +196,17 @@ def _form_of(out: Path, form: str | None) -> str:
         return form or "parquet"
     known = ", ".join(f".{name}" for name in FORMATS)
     if extension in COMPRESSED:
-        reason = f"OUT ends with .{extension}, and files are not compressed as a whole"
+        reason = f"DST ends with .{extension}, and files are not compressed as a whole"
         raise click.UsageError(f"{reason}: expected one of {known}")
     if extension in FORMATS:
         if form == DELTA:
-            reason = f"OUT ends with .{extension}, expected the directory of a table"
-            raise click.UsageError(f"{reason} with --to delta")
+            reason = f"DST ends with .{extension}, expected the directory of a table"
+            raise click.UsageError(f"{reason} with --format delta")
         if form not in (None, extension):
-            reason = f"OUT ends with .{extension}, but --to is {form}"
+            reason = f"DST ends with .{extension}, but --format is {form}"
             raise click.UsageError(f"{reason}: expected .{form}")
         return extension
     if form is None:
-        reason = f"OUT ends with .{extension}, expected one of {known}"
-        raise click.UsageError(f"{reason}; or give the format with --to")
+        reason = f"DST ends with .{extension}, expected one of {known}"
+        raise click.UsageError(f"{reason}; or give the format with --format")
     return form

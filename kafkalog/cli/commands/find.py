@@ -18,6 +18,7 @@ from kafkalog.cli.command_options import (
     examples,
     find_options,
     format_options,
+    limit_option,
     read_time,
     sources_argument,
 )
@@ -70,8 +71,8 @@ def read_header(text: str) -> Header:
     epilog=examples(
         "kafkalog find /var/lib/kafka/data/orders.zstd-0 --offset 100",
         "kafkalog find /var/lib/kafka/data --timestamp 2023-11-14T22:13:20Z",
-        "kafkalog find /var/lib/kafka/data --topic orders.none --key '^key-1' "
-        "--format jsonl",
+        "kafkalog find /var/lib/kafka/data --topic orders.none "
+        "--key-pattern '^key-1' --format jsonl",
     ),
 )
 @sources_argument
@@ -84,16 +85,21 @@ def read_header(text: str) -> Header:
     "1970, or ISO 8601 with a time zone.",
 )
 @click.option(
-    "--key", type=read_pattern, metavar="PATTERN", help="Pattern to find in the key."
+    "--key-pattern",
+    "key",
+    type=read_pattern,
+    metavar="PATTERN",
+    help="Pattern to find in the key.",
 )
 @click.option(
-    "--value",
+    "--value-pattern",
+    "value",
     type=read_pattern,
     metavar="PATTERN",
     help="Pattern to find in the value.",
 )
 @click.option(
-    "--header",
+    "--header-pattern",
     "headers",
     type=read_header,
     metavar="NAME[=PATTERN]",
@@ -103,14 +109,12 @@ def read_header(text: str) -> Header:
 @click.option(
     "--producer-id",
     "producer_ids",
-    type=click.IntRange(min=0),
+    type=click.IntRange(min=-1),
     multiple=True,
     help="Producer id; may be repeated, to match any of them.",
 )
 @find_options
-@click.option(
-    "-n", "limit", type=click.IntRange(min=0), help="Print at most this many records."
-)
+@limit_option("Print at most this many records.")
 @format_options
 def command(
     paths: tuple[Location, ...],
@@ -135,7 +139,9 @@ def command(
     from kafkalog.query.record_search import locate_records
 
     if offset is None and timestamp is None and not any(filters.values()):
-        raise click.UsageError("no filter, expected --offset, --timestamp, --key, ...")
+        raise click.UsageError(
+            "no filter, expected --offset, --timestamp, --key-pattern, ..."
+        )
     options = _narrowed(options, offset, timestamp)
     scan = options.scan(paths)
     first = timestamp is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -10,12 +9,13 @@ import click
 
 from kafkalog.cli import command_output, exits, terminal
 from kafkalog.cli.command_options import (
+    TopicSelection,
     commit_options,
     examples,
     format_options,
     sources_argument,
 )
-from kafkalog.cli.command_output import Row, TableField
+from kafkalog.cli.command_output import TableField
 
 if TYPE_CHECKING:
     from kafkalog.storage.location import Location
@@ -54,7 +54,7 @@ FIELDS: Final = (
 def command(
     paths: tuple[Location, ...],
     names: tuple[str, ...],
-    topics: tuple[str, ...],
+    selection: TopicSelection,
     at: int | datetime | None,
     form: str | None,
     no_color: bool,
@@ -74,26 +74,12 @@ def command(
     The exit code is 1 if a batch or a record is corrupt. It is skipped, and a group
     has the offset that it had committed before.
     """
-    from kafkalog.analysis.group_lag import readable_groups
+    from kafkalog.analysis.group_lag import readable_groups, selected
     from kafkalog.query.scan import scan
 
     found = scan(list(paths), on_corruption="skip")
     table, problems = readable_groups(found, at)
-    rows = of_groups(command_output.rows_of(table), names, topics)
+    rows = command_output.rows_of(selected(table, names or None, **selection))
     form = command_output.chosen_format(form)
     command_output.print_rows(rows, FIELDS, form, no_color=no_color)
     exits.report_problems(problems)
-
-
-def of_groups(
-    rows: Iterable[Row], names: tuple[str, ...], topics: tuple[str, ...]
-) -> Iterator[Row]:
-    """Yield the rows of these groups and topics, which may be patterns; else all."""
-    from kafkalog.storage.log_directory import matching_topics
-
-    for row in rows:
-        of_topic = not topics or any(
-            matching_topics({row["topic"]}, pattern) for pattern in topics
-        )
-        if of_topic and (not names or row["group"] in names):
-            yield row

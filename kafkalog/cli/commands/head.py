@@ -12,6 +12,7 @@ from kafkalog.cli.command_options import (
     decode_option,
     examples,
     format_options,
+    limit_option,
     scan_options,
     sources_argument,
     spelling_options,
@@ -27,19 +28,13 @@ if TYPE_CHECKING:
         "kafkalog head /var/lib/kafka/data/orders.zstd-0",
         "kafkalog head /var/lib/kafka/data/clock.gzip-0 -n 3 --columns offset,value",
         "kafkalog head /var/lib/kafka/data --topic ledger --partition 1 --format jsonl",
-        "kafkalog head /var/lib/kafka/data/orders.zstd-0 --value json --format jsonl",
+        "kafkalog head /var/lib/kafka/data/orders.zstd-0 --value-format json "
+        "--format jsonl",
     ),
 )
 @sources_argument
 @scan_options
-@click.option(
-    "-n",
-    "limit",
-    type=click.IntRange(min=0),
-    default=10,
-    show_default=True,
-    help="Number of records in total.",
-)
+@limit_option("Number of records in total.", default=10)
 @spelling_options
 @decode_option
 @format_options

@@ -10,6 +10,7 @@ import click
 from kafkalog.cli import command_output, exits
 from kafkalog.cli.command_options import (
     LocalPath,
+    Selection,
     examples,
     format_options,
     selection_options,
@@ -34,33 +35,24 @@ FIELDS: Final = (
     "heal",
     epilog=examples(
         "kafkalog heal /mnt/broker1/kafka /mnt/broker2/kafka /mnt/broker3/kafka "
-        "--output /var/lib/kafka/healed",
-        "kafkalog heal 1/orders-0 2/orders-0 -o healed --format json",
+        "/var/lib/kafka/healed",
+        "kafkalog heal 1/orders-0 2/orders-0 healed --format json",
     ),
 )
-@click.argument("sources", metavar="DIR...", nargs=-1, required=True, type=LocalPath())
-@click.option(
-    "-o",
-    "--output",
-    "target",
-    metavar="DST",
-    required=True,
-    type=LocalPath(),
-    help="The log directory to write.",
-)
+@click.argument("source", metavar="SRC...", nargs=-1, required=True, type=LocalPath())
+@click.argument("destination", metavar="DST", type=LocalPath())
 @selection_options
 @format_options
 def command(
-    sources: tuple[Path, ...],
-    target: Path,
-    topics: tuple[str, ...],
-    partitions: tuple[int, ...],
+    source: tuple[Path, ...],
+    destination: Path,
+    selection: Selection,
     form: str | None,
     no_color: bool,
 ) -> None:
     """Write one valid log from replicas that are each damaged elsewhere.
 
-    DIR... are log directories of several brokers, or directories of replicas of one
+    SRC... are log directories of several brokers, or directories of replicas of one
     partition. Nothing in them is changed. DST is a new log directory, which is missing
     or empty; otherwise the exit code is 4. It is written as DST.incomplete, and renamed
     last.
@@ -84,7 +76,7 @@ def command(
 
     with refusals():
         try:
-            report = heal(sources, target, topics=topics, partitions=partitions)
+            report = heal(source, destination, **selection)
         except LogArgumentError as error:
             raise click.UsageError(str(error)) from None
     command_output.print_report(report, FIELDS, form, no_color=no_color)

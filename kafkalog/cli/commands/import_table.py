@@ -7,7 +7,13 @@ from pathlib import Path
 import click
 
 from kafkalog.cli import exits
-from kafkalog.cli.command_options import LocalPath, examples, selection_options
+from kafkalog.cli.command_options import (
+    LocalPath,
+    Selection,
+    examples,
+    quiet_option,
+    selection_options,
+)
 from kafkalog.cli.terminal import in_units, progress_bar
 
 
@@ -18,23 +24,22 @@ from kafkalog.cli.terminal import in_units, progress_bar
         "kafkalog import lake /tmp/restored --topic orders",
     ),
 )
-@click.argument("table", type=LocalPath())
-@click.argument("logs", type=LocalPath())
+@click.argument("source", metavar="SRC", type=LocalPath())
+@click.argument("destination", metavar="DST", type=LocalPath())
 @selection_options
-@click.option("-q", "--quiet", is_flag=True, help="Print no progress and no summary.")
+@quiet_option
 def command(
-    table: Path,
-    logs: Path,
-    topics: tuple[str, ...],
-    partitions: tuple[int, ...],
+    source: Path,
+    destination: Path,
+    selection: Selection,
     quiet: bool,
 ) -> None:
-    """Write the logs from which TABLE was exported to the log directory LOGS.
+    """Write the logs from which SRC was exported to the log directory DST.
 
-    TABLE is a Delta table, a Parquet file, or a directory of Parquet files that
-    kafkalog export --reversible wrote. LOGS has to be missing or empty;
-    otherwise the exit code is 4. It is written as LOGS.incomplete, and renamed last.
-    Its parent directory must exist.
+    SRC is a Delta table, a Parquet file, or a directory of Parquet files that
+    kafkalog export --reversible wrote. DST has to be missing or empty; otherwise the
+    exit code is 4. It is written as DST.incomplete, and renamed last. Its parent
+    directory must exist.
 
     Segments have the same names. Uncompressed batches have the same bytes, and so have
     all batches of a table with --keep-batches. Other batches are compressed anew, and
@@ -48,10 +53,8 @@ def command(
     from kafkalog.copies.log_import import import_logs
 
     try:
-        with progress_bar(logs.name, quiet=quiet) as progress:
-            done = import_logs(
-                table, logs, topics=topics, partitions=partitions, progress=progress
-            )
+        with progress_bar(destination.name, quiet=quiet) as progress:
+            done = import_logs(source, destination, progress=progress, **selection)
     except (FileExistsError, PermissionError) as error:
         raise exits.Refused.of(error) from None
     if not quiet:

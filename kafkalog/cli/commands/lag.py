@@ -9,13 +9,14 @@ import click
 
 from kafkalog.cli import command_output, exits
 from kafkalog.cli.command_options import (
+    TopicSelection,
     commit_options,
     examples,
     format_options,
     sources_argument,
 )
 from kafkalog.cli.command_output import TableField
-from kafkalog.cli.commands.groups import COMMIT, COMMITTED, MARKS, of_groups
+from kafkalog.cli.commands.groups import COMMIT, COMMITTED, MARKS
 
 if TYPE_CHECKING:
     from kafkalog.storage.location import Location
@@ -44,7 +45,7 @@ FIELDS: Final = (
 def command(
     paths: tuple[Location, ...],
     names: tuple[str, ...],
-    topics: tuple[str, ...],
+    selection: TopicSelection,
     at: int | datetime | None,
     form: str | None,
     no_color: bool,
@@ -69,12 +70,12 @@ def command(
     has the offset that it had committed before. If a log cannot be read, its offsets
     are null.
     """
-    from kafkalog.analysis.group_lag import readable_lag
+    from kafkalog.analysis.group_lag import readable_lag, selected
     from kafkalog.query.scan import scan
 
     found = scan(list(paths), on_corruption="skip")
     table, problems = readable_lag(found, at)
-    rows = of_groups(command_output.rows_of(table), names, topics)
+    rows = command_output.rows_of(selected(table, names or None, **selection))
     form = command_output.chosen_format(form)
     command_output.print_rows(rows, FIELDS, form, no_color=no_color)
     exits.report_problems(problems)

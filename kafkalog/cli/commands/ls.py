@@ -11,6 +11,7 @@ import click
 
 from kafkalog.cli import command_output, terminal
 from kafkalog.cli.command_options import (
+    Selection,
     examples,
     format_options,
     selection_options,
@@ -75,8 +76,7 @@ SEGMENT: Final = (
 @format_options
 def command(
     paths: tuple[Location, ...],
-    topics: tuple[str, ...],
-    partitions: tuple[int, ...],
+    selection: Selection,
     sort: str,
     form: str | None,
     no_color: bool,
@@ -95,11 +95,11 @@ def command(
     counted.
     """
     from kafkalog.query.listing import list_path
+    from kafkalog.storage.log_directory import PartitionSelection
 
     form = command_output.chosen_format(form)
-    listed = (
-        (path, _sorted(list_path(path, topics, partitions), sort)) for path in paths
-    )
+    chosen = PartitionSelection.of(**selection)
+    listed = ((path, _sorted(list_path(path, chosen), sort)) for path in paths)
     if form != "table":
         rows = (row for _, some in listed for row in some)
         command_output.print_rows(rows, (), form)

@@ -14,6 +14,7 @@ from kafkalog.cli.command_options import (
     examples,
     format_options,
     read_broker,
+    threads_option,
 )
 from kafkalog.cli.command_output import TableField
 from kafkalog.reports import counted
@@ -47,10 +48,12 @@ FIELDS: Final = (
     metavar="PATH",
     help="A __cluster_metadata-0, if none of the log directories has it.",
 )
-@click.option("--cluster-id", help="The cluster id that the directories must have.")
+@click.option(
+    "--cluster-id", metavar="ID", help="The cluster id that the directories must have."
+)
 @click.option(
     "--node-id",
-    type=int,
+    type=click.IntRange(min=0),
     help="The broker's node.id; default: the one in --server-properties.",
 )
 @click.option(
@@ -66,17 +69,12 @@ FIELDS: Final = (
     help="Bytes a second that the broker reads; default: the rate of this command.",
 )
 @click.option(
-    "--skip-cleaner",
-    is_flag=True,
-    help="Do not read compacted logs for batches that stop the log cleaner.",
-)
-@click.option(
-    "--threads",
-    type=click.IntRange(min=1),
-    default=1,
+    "--check-cleaner/--no-check-cleaner",
+    default=True,
     show_default=True,
-    help="Number of logs that are loaded at the same time.",
+    help="Whether compacted logs are read for batches that stop the log cleaner.",
 )
+@threads_option("Number of logs that are loaded at the same time.")
 @format_options
 def command(
     paths: tuple[Path, ...],
@@ -85,7 +83,7 @@ def command(
     node_id: int | None,
     server_properties: Path | None,
     read_rate: float | None,
-    skip_cleaner: bool,
+    check_cleaner: bool,
     threads: int,
     form: str | None,
     no_color: bool,
@@ -121,7 +119,7 @@ def command(
         roles=[role.strip() for role in server.get("process.roles", "").split(",")],
         broker=read_broker(server_properties),
         read_rate=read_rate,
-        check_cleaner=not skip_cleaner,
+        check_cleaner=check_cleaner,
         threads=threads,
     )
     command_output.print_report(

@@ -8,7 +8,12 @@ from typing import Final
 import click
 
 from kafkalog.cli import command_output, exits
-from kafkalog.cli.command_options import LocalPath, examples, format_options
+from kafkalog.cli.command_options import (
+    LocalPath,
+    examples,
+    format_options,
+    threads_option,
+)
 from kafkalog.cli.command_output import TableField
 from kafkalog.cli.exits import Refused
 
@@ -44,13 +49,7 @@ FIELDS: Final = (
     metavar="DIR",
     help="Directory for the originals; default: the parent of the log directory.",
 )
-@click.option(
-    "--threads",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="Number of segments that are verified at the same time.",
-)
+@threads_option("Number of segments that are verified at the same time.")
 @format_options
 def command(
     path: Path,

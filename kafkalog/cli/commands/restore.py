@@ -13,12 +13,15 @@ import click
 from kafkalog.cli import command_output, exits
 from kafkalog.cli.command_options import (
     BOUNDS,
+    TOPICS,
     Function,
     LocalPath,
     SourcePath,
     examples,
     format_options,
     max_batch_bytes_option,
+    on_corruption_option,
+    quiet_option,
     refuse_url,
     with_options,
 )
@@ -101,9 +104,11 @@ TARGET: Final = (
         help="A log directory of the broker that the copy is for: its cluster, node "
         "and directory id, and the topic ids in its metadata.",
     ),
-    click.option("--cluster-id", help="The cluster id of the copy."),
+    click.option("--cluster-id", metavar="ID", help="The cluster id of the copy."),
     click.option("--node-id", type=click.IntRange(min=0), help="The broker's node.id."),
-    click.option("--directory-id", help="The directory id; default: a new one."),
+    click.option(
+        "--directory-id", metavar="ID", help="The directory id; default: a new one."
+    ),
     click.option(
         "--topic-ids",
         type=LocalPath(),
@@ -127,19 +132,7 @@ TARGET: Final = (
 )
 KEY_HELP: Final = "a text, base64:TEXT, or @FILE with one a line; may be repeated."
 RECORDS: Final = (
-    click.option(
-        "--include",
-        multiple=True,
-        metavar="TOPIC",
-        help="Topic to copy, or a glob pattern; may be repeated. Default: all but "
-        "internal topics.",
-    ),
-    click.option(
-        "--exclude",
-        multiple=True,
-        metavar="TOPIC",
-        help="Topic not to copy, or a glob pattern; may be repeated.",
-    ),
+    *TOPICS,
     *BOUNDS,
     click.option(
         "--key",
@@ -205,21 +198,24 @@ def restore_options(function: Function) -> Function:
 @click.command(
     "restore",
     epilog=examples(
-        "kafkalog restore /var/lib/kafka/data copy --include 'orders.*' --dry-run",
+        "kafkalog restore /var/lib/kafka/data copy --topic 'orders.*' --dry-run",
         "kafkalog restore /var/lib/kafka/data erased --exclude-key key-38 --prove",
         "kafkalog restore /var/lib/kafka/data copy --target /var/lib/kafka/data "
-        "--include orders.none",
+        "--topic orders.none",
     ),
 )
 @click.argument("paths", metavar="SRC... DST", nargs=-1, type=SourcePath())
 @restore_options
 @click.option(
-    "--abort-open",
-    is_flag=True,
-    help="Append a marker that aborts each transaction that is open in the copy.",
+    "--open-transactions",
+    type=click.Choice(["keep", "abort"]),
+    default="keep",
+    show_default=True,
+    help="What happens to transactions that are open in the copy; abort appends a "
+    "marker for each.",
 )
 @click.option(
-    "--groups",
+    "--groups-file",
     metavar="FILE",
     help="Carry over the committed offsets of consumer groups: to a file for "
     "kafka-consumer-groups.sh --reset-offsets --from-file (CSV, or JSON if its name "
@@ -232,12 +228,8 @@ def restore_options(function: Function) -> Function:
     show_default=True,
     help="Partitions of __consumer_offsets in the target cluster.",
 )
-@click.option(
-    "--on-corruption",
-    type=click.Choice(["raise", "skip"]),
-    default="raise",
-    show_default=True,
-    help="At corrupt data, copy nothing, or skip it; the exit code is 1 either way.",
+@on_corruption_option(
+    "At corrupt data, stop and copy nothing, or skip it; the exit code is 1 either way."
 )
 @max_batch_bytes_option(None)
 @click.option(
@@ -252,7 +244,7 @@ def restore_options(function: Function) -> Function:
     help="Search the copy for records that should not be in it. With DST alone, search "
     "that directory and write nothing.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Print no progress.")
+@quiet_option
 @format_options
 def command(
     paths: tuple[Any, ...],
@@ -272,7 +264,7 @@ def command(
     directory to write, which must not exist, or be empty. Records keep their offsets. A
     record that is not copied leaves its offset, as compaction does. Only batches with
     such records are written anew. Internal topics are copied only if a pattern of
-    --include that begins with __ matches.
+    --topic that begins with __ matches.
 
     For another cluster, create its topics first, stop the broker, and pass its log
     directory as --target; or pass --cluster-id, --node-id and --topic-ids. The broker

@@ -8,7 +8,13 @@ from typing import Final
 import click
 
 from kafkalog.cli import command_output, exits
-from kafkalog.cli.command_options import LocalPath, examples, format_options
+from kafkalog.cli.command_options import (
+    LocalPath,
+    Selection,
+    examples,
+    format_options,
+    selection_options,
+)
 from kafkalog.cli.command_output import TableField
 from kafkalog.cli.exits import refusals
 
@@ -26,22 +32,22 @@ FIELDS: Final = (
     "salvage",
     epilog=examples(
         "kafkalog salvage /mnt/failed/kafka /var/lib/kafka/salvaged",
-        "kafkalog salvage /tmp/fragment.bin salvaged --fragment --topic orders",
+        "kafkalog salvage /tmp/fragment.bin salvaged --fragment --output-topic orders",
         "kafkalog salvage /var/lib/kafka/data/orders-0 undeleted --undelete",
     ),
 )
 @click.argument("source", metavar="SRC", type=LocalPath())
-@click.argument("target", metavar="DST", type=LocalPath())
+@click.argument("destination", metavar="DST", type=LocalPath())
+@selection_options
 @click.option(
-    "--topic",
-    help="The topic of a partition, a file or an image. Of a log directory, only this "
-    "topic, or those that match a pattern such as 'orders.*'.",
+    "--output-topic",
+    metavar="TOPIC",
+    help="The topic that a partition, a file or an image is written as.",
 )
 @click.option(
-    "--partition",
+    "--output-partition",
     type=click.IntRange(min=0),
-    help="The partition's number; of an image, the first one. Of a log directory, only "
-    "partitions with this number.",
+    help="The partition's number; of an image, the first one.",
 )
 @click.option(
     "--fragment/--image",
@@ -58,9 +64,10 @@ FIELDS: Final = (
 @format_options
 def command(
     source: Path,
-    target: Path,
-    topic: str | None,
-    partition: int | None,
+    destination: Path,
+    selection: Selection,
+    output_topic: str | None,
+    output_partition: int | None,
     fragment: bool | None,
     undelete: bool,
     form: str | None,
@@ -79,7 +86,8 @@ def command(
 
     In an image, batches of magic 2 are found by their headers and CRCs. Which partition
     they belong to is unknown: those that certainly follow on become one partition,
-    numbered from 0 or --partition on, of the topic "salvaged" or --topic.
+    numbered from 0 or --output-partition on, of the topic "salvaged" or
+    --output-topic.
 
     A row is for a partition: the numbers of its records and batches, the offsets that
     are missing between its known start and end, and the bytes of the source that are in
@@ -94,9 +102,10 @@ def command(
         try:
             report = salvage(
                 source,
-                target,
-                topic=topic,
-                partition=partition,
+                destination,
+                **selection,
+                output_topic=output_topic,
+                output_partition=output_partition,
                 fragment=fragment,
                 undelete=undelete,
             )

@@ -14,6 +14,7 @@ from kafkalog.cli.command_options import (
     ScanOptions,
     examples,
     format_options,
+    limit_option,
     sources_argument,
     stats_options,
 )
@@ -82,7 +83,7 @@ FIELDS: Final = (
     "stats",
     epilog=examples(
         "kafkalog stats /var/lib/kafka/data --format table",
-        "kafkalog stats /var/lib/kafka/data --by topic,key -n 20",
+        "kafkalog stats /var/lib/kafka/data --by topic,key --limit 20",
         "kafkalog stats /var/lib/kafka/data --by codec --sizes --format table",
         "kafkalog stats /var/lib/kafka/data --by hour --plot hours.svg",
     ),
@@ -96,12 +97,7 @@ FIELDS: Final = (
     help="Groups, separated by commas: topic, partition, segment, producer, codec, "
     "batch_size, for which only headers of batches are read; key, size, hour, day.",
 )
-@click.option(
-    "-n",
-    "most",
-    type=click.IntRange(min=1),
-    help="Print the groups with the most bytes, at most this many.",
-)
+@limit_option("Print the groups with the most bytes, at most this many.", least=1)
 @click.option(
     "--sizes",
     is_flag=True,
@@ -126,7 +122,7 @@ FIELDS: Final = (
 def command(
     paths: tuple[Location, ...],
     by: str,
-    most: int | None,
+    limit: int | None,
     sizes: bool,
     plot: Path | None,
     max_groups: int,
@@ -160,7 +156,7 @@ def command(
             options.scan(paths, progress),
             groups,
             sizes=sizes,
-            most=most,
+            limit=limit,
             max_groups=max_groups,
         )
     form = command_output.chosen_format(form)

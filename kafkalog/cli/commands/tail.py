@@ -15,6 +15,7 @@ from kafkalog.cli.command_options import (
     decode_option,
     examples,
     format_options,
+    limit_option,
     sources_argument,
     spelling_options,
     tail_options,
@@ -36,14 +37,7 @@ if TYPE_CHECKING:
 )
 @sources_argument
 @tail_options
-@click.option(
-    "-n",
-    "count",
-    type=click.IntRange(min=0),
-    default=10,
-    show_default=True,
-    help="Number of records of each partition.",
-)
+@limit_option("Number of records of each partition.", default=10)
 @click.option(
     "-f",
     "--follow",
@@ -64,7 +58,7 @@ if TYPE_CHECKING:
 def command(
     paths: tuple[Location, ...],
     options: ScanOptions,
-    count: int,
+    limit: int,
     follow: bool,
     interval: float,
     spellings: dict[str, str],
@@ -83,7 +77,7 @@ def command(
     """
     from kafkalog.query.tailing import last_records
 
-    scan = last_records(options.scan(paths), count)
+    scan = last_records(options.scan(paths), limit)
     if follow:
         form = command_output.chosen_format(form)
         shown = scan.columns

@@ -8,6 +8,7 @@ import click
 
 from kafkalog.cli import command_output, exits, terminal
 from kafkalog.cli.command_options import (
+    Selection,
     examples,
     format_options,
     selection_options,
@@ -66,8 +67,7 @@ FIELDS: Final = (
 @format_options
 def command(
     paths: tuple[Location, ...],
-    topics: tuple[str, ...],
-    partitions: tuple[int, ...],
+    selection: Selection,
     states: tuple[str, ...],
     max_transaction_timeout: int,
     bootstrap_server: str,
@@ -96,8 +96,7 @@ def command(
 
     table, problems = readable_txns(
         list(paths),
-        topics=topics or None,
-        partitions=partitions or None,
+        **selection,
         states=states,
         max_transaction_timeout_ms=max_transaction_timeout * 60_000,
         bootstrap_server=bootstrap_server,

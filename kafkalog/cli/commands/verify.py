@@ -10,12 +10,15 @@ import click
 from kafkalog.cli import command_output, exits
 from kafkalog.cli.command_options import (
     SERVER_PROPERTIES,
+    Selection,
     examples,
     format_options,
     max_batch_bytes_option,
     paths_argument,
+    quiet_option,
     read_older_broker,
     selection_options,
+    threads_option,
 )
 from kafkalog.cli.command_output import TableField
 from kafkalog.cli.terminal import progress_bar
@@ -46,21 +49,14 @@ FIELDS: Final = (
 )
 @paths_argument
 @selection_options
-@click.option(
-    "--threads",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="Number of segments that are read at the same time.",
-)
+@threads_option("Number of segments that are read at the same time.")
 @max_batch_bytes_option(None)
 @SERVER_PROPERTIES
-@click.option("-q", "--quiet", is_flag=True, help="Print no progress.")
+@quiet_option
 @format_options
 def command(
     paths: tuple[Path, ...],
-    topics: tuple[str, ...],
-    partitions: tuple[int, ...],
+    selection: Selection,
     threads: int,
     max_batch_bytes: int,
     server_properties: Path | None,
@@ -82,30 +78,26 @@ def command(
     of --server-properties, or else Kafka's defaults.
 
     Paths of problems are relative to PATH; with several, they begin with their PATH,
-    and the counts are added up. With --topic or --partition, the files of the log
-    directory itself are verified as well.
+    and the counts are added up. The files of the log directory itself are verified
+    whatever partitions are selected.
 
     The exit code is 1 if there is an error: something that misleads a reader, that
     keeps a broker from starting, or that loses records. A warning is what a crash may
     leave behind and a broker repairs by itself. If PATH has no file of Kafka's, the
     exit code is 3.
     """
-    from kafkalog.storage.log_directory import choose_partitions, partitions_under
+    from kafkalog.storage.log_directory import PartitionSelection, partitions_under
     from kafkalog.verification.path_verification import combine_reports, verify
 
-    if topics or partitions:
-        choose_partitions(
-            [place for path in paths for place in partitions_under(path)],
-            topics,
-            partitions,
-        )
+    chosen = PartitionSelection.of(**selection)
+    if chosen.topics or chosen.partitions:
+        chosen.choose([place for path in paths for place in partitions_under(path)])
     reports = []
     for path in paths:
         with progress_bar(path.name, quiet=quiet) as progress:
             report = verify(
                 path,
-                topics=topics,
-                partitions=partitions,
+                **selection,
                 max_batch_bytes=max_batch_bytes,
                 broker=read_older_broker(server_properties),
                 threads=threads,

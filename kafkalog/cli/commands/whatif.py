@@ -12,6 +12,7 @@ import click
 from kafkalog.cli import command_output, terminal
 from kafkalog.cli.command_options import (
     LocalPath,
+    Selection,
     examples,
     format_options,
     read_older_broker,
@@ -44,20 +45,20 @@ SOURCES: Final = {
 @click.command(
     "whatif",
     epilog=examples(
-        "kafkalog whatif /var/lib/kafka/data retention.ms=3600000 --topic orders.none",
-        "kafkalog whatif /var/lib/kafka/data/orders.none-0 cleanup.policy=compact",
+        "kafkalog whatif /var/lib/kafka/data --set retention.ms=3600000 "
+        "--topic orders.none",
+        "kafkalog whatif /var/lib/kafka/data/orders.none-0 "
+        "--set cleanup.policy=compact",
     ),
 )
 @click.argument("path", type=LocalPath())
-@click.argument("settings", metavar="[NAME=VALUE]...", nargs=-1)
 @selection_options
 @retention_options
 @format_options
 def command(
     path: Path,
-    settings: tuple[str, ...],
-    topics: tuple[str, ...],
-    partitions: tuple[int, ...],
+    settings: tuple[tuple[str, str], ...],
+    selection: Selection,
     at: int | datetime | None,
     server_properties: Path | None,
     form: str | None,
@@ -69,7 +70,7 @@ def command(
     partition with compact in cleanup.policy is compacted, and what that writes goes to
     a temporary directory.
 
-    NAME=VALUE changes a setting of the topics, such as retention.ms=3600000. The other
+    --set changes a setting of the topics, such as retention.ms=3600000. The other
     settings are those of the topic in the cluster's metadata log, or Kafka's defaults.
     In a broker's directory without that log, they are those of --server-properties. The
     origin is printed on standard error.
@@ -84,9 +85,8 @@ def command(
 
     report = whatif(
         path,
-        settings_of(settings),
-        topics=topics,
-        partitions=partitions,
+        dict(settings),
+        **selection,
         at=at,
         broker=read_older_broker(server_properties),
     )
@@ -95,17 +95,6 @@ def command(
     command_output.print_report(
         report, fields, form, no_color=no_color, as_list=True, summary=False
     )
-
-
-def settings_of(texts: Iterable[str]) -> dict[str, str]:
-    """Read NAME=VALUE arguments."""
-    settings = {}
-    for text in texts:
-        name, separator, value = text.partition("=")
-        if not separator or not name:
-            raise click.UsageError(f"{text!r}, expected NAME=VALUE")
-        settings[name] = value
-    return settings
 
 
 def report_settings(used: Iterable[SettingsUsed]) -> None:

@@ -17,7 +17,7 @@ from kafkalog.cli.command_options import (
     retention_options,
 )
 from kafkalog.cli.command_output import TableField
-from kafkalog.cli.commands.whatif import report_settings, settings_of
+from kafkalog.cli.commands.whatif import report_settings
 from kafkalog.reports import ReportRow
 
 FIELDS: Final = (
@@ -39,12 +39,11 @@ FIELDS: Final = (
     ),
 )
 @click.argument("segment", type=LocalPath())
-@click.argument("settings", metavar="[NAME=VALUE]...", nargs=-1)
 @retention_options
 @format_options
 def command(
     segment: Path,
-    settings: tuple[str, ...],
+    settings: tuple[tuple[str, str], ...],
     at: int | datetime | None,
     server_properties: Path | None,
     form: str | None,
@@ -53,7 +52,7 @@ def command(
     """Print which rules keep a segment, or remove it.
 
     SEGMENT is a .log file, or one marked .log.deleted, in its partition's directory.
-    Nothing is changed. NAME=VALUE changes a setting, such as retention.ms=3600000. The
+    Nothing is changed. --set changes a setting, such as retention.ms=3600000. The
     other settings are those of the topic in the cluster's metadata log, or Kafka's
     defaults. In a broker's directory without that log, they are those of
     --server-properties. The origin is printed on standard error.
@@ -70,7 +69,7 @@ def command(
 
     report = why(
         segment,
-        settings_of(settings),
+        dict(settings),
         at=at,
         broker=read_older_broker(server_properties),
     )

@@ -1,0 +1,39 @@
+"""Errors for names of the release before, which name the new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+def renamed_arguments(
+    **new_names: str,
+) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
+    """Return a decorator for a function whose arguments have new names.
+
+    Calls with an old one raise `TypeError`.
+
+    >>> @renamed_arguments(dst="destination")
+    ... def copy(destination): ...
+    >>> copy(dst="there")
+    Traceback (most recent call last):
+    TypeError: copy(): the argument dst is destination now
+    """
+
+    def decorate(
+        function: Callable[Parameters, Result],
+    ) -> Callable[Parameters, Result]:
+        @wraps(function)
+        def checked(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+            for name in new_names.keys() & kwargs.keys():
+                reason = f"the argument {name} is {new_names[name]} now"
+                raise TypeError(f"{function.__name__}(): {reason}")
+            return function(*args, **kwargs)
+
+        return checked
+
+    return decorate
