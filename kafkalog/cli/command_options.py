@@ -243,6 +243,13 @@ def threads_option(text: str) -> Callable[[Function], Function]:
     )
 
 
+def dry_run_option(function: Function) -> Function:
+    """Add ``--dry-run``."""
+    return click.option(
+        "--dry-run", is_flag=True, help="Write nothing; print what would be written."
+    )(function)
+
+
 def quiet_option(function: Function) -> Function:
     """Add ``--quiet``."""
     return click.option(

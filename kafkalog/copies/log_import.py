@@ -57,7 +57,7 @@ from kafkalog.storage.checkpoint_file import LOG_STARTS, write_offsets
 from kafkalog.storage.durable_file import DISK, DurableFile
 from kafkalog.storage.file_names import MAX_OFFSET, file_name, parse_partition_dir
 from kafkalog.storage.log_directory import Numbers, PartitionSelection, Topics
-from kafkalog.storage.pending_directory import PendingDirectory
+from kafkalog.storage.pending_directory import PendingDirectory, destination_of
 from kafkalog.text.uuid_text import uuid_from_text
 
 if TYPE_CHECKING:
@@ -135,6 +135,7 @@ def import_logs(
     topics: Topics = None,
     exclude_topics: Topics = None,
     partitions: Numbers = None,
+    dry_run: bool = False,
     progress: Progress | None = None,
 ) -> ImportResult:
     """Write the logs from which a table was exported with ``reversible``.
@@ -154,6 +155,9 @@ def import_logs(
         shell.
     partitions : int or iterable of int, optional
         Only partitions with these numbers.
+    dry_run : bool
+        Whether nothing is written to `destination`. The copy is written to a temporary
+        directory, and removed.
     progress : callable, optional
         Called with the bytes of row groups read, and their sum, as stored.
 
@@ -194,13 +198,15 @@ def import_logs(
     2
     """
     check_target(destination)
-    pending = PendingDirectory(destination)
-    pending.check()
+    PendingDirectory(destination).check()
     table = _TableSource(source)
     found = sorted(table.groups)
     selection = PartitionSelection.of(topics, partitions, exclude_topics)
     chosen = [found[i] for i in selection.choose(found)]
-    with pending:
+    with (
+        destination_of(destination, dry_run=dry_run) as written_to,
+        PendingDirectory(written_to) as pending,
+    ):
         result, written = _write_logs(source, table, chosen, pending.path, progress)
         starts = {place: log.log_start_offset for place, log in written.items()}
         if starts := {place: start for place, start in starts.items() if start}:

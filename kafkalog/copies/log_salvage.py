@@ -57,6 +57,7 @@ from kafkalog.storage.log_directory import (
     list_partitions,
     partitions_under,
 )
+from kafkalog.storage.pending_directory import destination_of
 from kafkalog.verification.name_checks import cluster_topics
 
 SALVAGED: Final = "salvaged"
@@ -80,6 +81,7 @@ def salvage(
     output_partition: int | None = None,
     fragment: bool | None = None,
     undelete: bool = False,
+    dry_run: bool = False,
 ) -> SalvageReport:
     """Write everything readable of damaged logs to a directory that a broker takes.
 
@@ -121,6 +123,9 @@ def salvage(
         Whether segments are written, too, that retention or a request to delete records
         has marked ``.deleted`` and not removed yet. The log begins with the first of
         them, or with its first record where only the log start offset has moved.
+    dry_run : bool
+        Whether nothing is written to `destination`. The copy is written to a temporary
+        directory, and removed.
 
     Returns
     -------
@@ -165,7 +170,10 @@ def salvage(
     selection = PartitionSelection.of(topics, partitions, exclude_topics)
     if not place.exists():
         raise FileNotFoundError(2, os.strerror(2), str(place))
-    with CopyDirectory(target, [place]) as copy:
+    with (
+        destination_of(target, [place], dry_run=dry_run) as written,
+        CopyDirectory(written, [place]) as copy,
+    ):
         if place.is_dir() and not is_partition(place):
             if output_topic is not None or output_partition is not None:
                 reason = "the partitions of a log directory keep their names"

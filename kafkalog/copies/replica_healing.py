@@ -57,6 +57,7 @@ from kafkalog.storage.log_directory import (
     is_partition,
     list_partitions,
 )
+from kafkalog.storage.pending_directory import destination_of
 from kafkalog.verification.index_checks import runs
 
 SAME_BATCH: Final = ("base_offset", "last_offset", "size_in_bytes", "crc")
@@ -78,6 +79,7 @@ def heal(
     topics: Topics = None,
     exclude_topics: Topics = None,
     partitions: Numbers = None,
+    dry_run: bool = False,
 ) -> HealReport:
     """Write one valid log from replicas that are each damaged elsewhere.
 
@@ -102,6 +104,9 @@ def heal(
         shell.
     partitions : int or iterable of int, optional
         Only partitions with these numbers.
+    dry_run : bool
+        Whether nothing is written to `destination`. The copy is written to a temporary
+        directory, and removed.
 
     Returns
     -------
@@ -146,7 +151,10 @@ def heal(
     found = _replicas_of(places)
     names = sorted(found)
     chosen = PartitionSelection.of(topics, partitions, exclude_topics).choose(names)
-    with CopyDirectory(target, places) as copy:
+    with (
+        destination_of(target, places, dry_run=dry_run) as written,
+        CopyDirectory(written, places) as copy,
+    ):
         for place in places:
             if not is_partition(place):
                 copy.copy_identity(place)

@@ -14,6 +14,7 @@ At most a step of each side, and a chunk of its records, are in memory.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
@@ -74,6 +75,7 @@ def diff(
     topics: Topics = None,
     exclude_topics: Topics = None,
     partitions: Numbers = None,
+    threads: int = 1,
 ) -> DiffReport:
     """Compare two replicas, or a backup and its source, partition by partition.
 
@@ -97,6 +99,9 @@ def diff(
         shell.
     partitions : int or iterable of int, optional
         Only partitions with these numbers.
+    threads : int
+        Number of partitions that are compared at the same time. The threads end with
+        the call.
 
     Returns
     -------
@@ -127,12 +132,12 @@ def diff(
     pairs = _pairs(a, b)
     keys = sorted(pairs)
     chosen = PartitionSelection.of(topics, partitions, exclude_topics).choose(keys)
-    return DiffReport(
-        tuple(
-            _compare_pair(key, pairs[key], compare_bytes=compare_bytes)
-            for key in (keys[i] for i in chosen)
+    with ThreadPoolExecutor(threads, "kafkalog-diff") as pool:
+        compared = (pool.map if threads > 1 else map)(
+            lambda key: _compare_pair(key, pairs[key], compare_bytes=compare_bytes),
+            [keys[i] for i in chosen],
         )
-    )
+        return DiffReport(tuple(compared))
 
 
 def _pairs(

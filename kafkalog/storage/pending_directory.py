@@ -12,9 +12,10 @@ steps nothing is left; a process that is killed leaves the temporary name.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final, Self
 
 from kafkalog.errors import LogStateError
@@ -23,6 +24,22 @@ from kafkalog.storage.durable_file import DISK
 
 INCOMPLETE: Final = ".incomplete"
 """Suffix of the name of a directory that is being written."""
+
+
+@contextmanager
+def destination_of(
+    target: Path, sources: Iterable[Path] = (), *, dry_run: bool
+) -> Iterator[Path]:
+    """Yield where a copy is written: its target, or in a dry run a temporary directory.
+
+    The target of a dry run has to be fit for the copy, and is not changed.
+    """
+    if not dry_run:
+        yield target
+        return
+    PendingDirectory(target, sources).check()
+    with TemporaryDirectory(prefix="kafkalog-") as root:
+        yield Path(root, target.absolute().name)
 
 
 class PendingDirectory:

@@ -41,6 +41,9 @@ OTHER_DEFAULTS = {
 }
 """Commands in which an option has another default, which its help shows."""
 
+ARE_DRY = {("compact", "--dry-run"), ("repair", "--dry-run")}
+"""Commands that change nothing by default, and whose functions need no word for it."""
+
 
 def named_in(cell):
     return re.findall(r"`([^`]+)`", cell)
@@ -142,7 +145,7 @@ def test_an_option_of_a_command_is_a_parameter_of_its_function():
         if not {*named_in(OPTIONS_OF[name][2])}
         & {parameter for function, parameter in PARAMETER_CASES if function == command}
     }
-    assert missing == set()
+    assert missing == ARE_DRY
 
 
 def test_each_word_of_the_tables_is_used():

@@ -55,6 +55,7 @@ FIELDS: Final = (
     type=LocalPath(),
     help="Write compacted copies of the partitions to this directory.",
 )
+@click.option("--dry-run", is_flag=True, help="Write nothing, also not to --output.")
 @click.option("--apply", is_flag=True, help="Compact the partitions themselves.")
 @click.option(
     "--ignore-policy",
@@ -68,6 +69,7 @@ FIELDS: Final = (
 def command(
     paths: tuple[Path, ...],
     destination: Path | None,
+    dry_run: bool,
     apply: bool,
     ignore_policy: bool,
     on_corruption: OnCorruptBatch,
@@ -100,10 +102,12 @@ def command(
 
     if destination is not None and apply:
         raise click.UsageError("--output and --apply exclude each other")
+    if dry_run and apply:
+        raise click.UsageError("--dry-run and --apply exclude each other")
     with refusals():
         reports = compact(
             paths,
-            destination=destination,
+            destination=None if dry_run else destination,
             apply=apply,
             ignore_policy=ignore_policy,
             **selection,

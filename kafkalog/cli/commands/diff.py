@@ -14,6 +14,7 @@ from kafkalog.cli.command_options import (
     examples,
     format_options,
     selection_options,
+    threads_option,
 )
 from kafkalog.cli.command_output import TableField
 
@@ -46,12 +47,14 @@ FIELDS: Final = (
     "compacted.",
 )
 @selection_options
+@threads_option("Number of partitions that are compared at the same time.")
 @format_options
 def command(
     a: Path,
     b: Path,
     compare_bytes: bool,
     selection: Selection,
+    threads: int,
     form: str | None,
     no_color: bool,
 ) -> None:
@@ -73,6 +76,6 @@ def command(
     """
     from kafkalog.query.log_diff import diff
 
-    report = diff(a, b, compare_bytes=compare_bytes, **selection)
+    report = diff(a, b, compare_bytes=compare_bytes, threads=threads, **selection)
     command_output.print_report(report, FIELDS, form, no_color=no_color, as_list=True)
     exits.end_with(report)

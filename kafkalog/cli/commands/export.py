@@ -13,6 +13,7 @@ from kafkalog.cli.command_options import (
     ScanOptions,
     compression_option,
     copied_argument,
+    dry_run_option,
     examples,
     quiet_option,
     scan_options,
@@ -68,6 +69,7 @@ COMPRESSED: Final = frozenset(
     help="Also write the bytes of each batch, once, so that compressed batches are "
     "written again with the same bytes. Implies --reversible.",
 )
+@dry_run_option
 @click.option("--overwrite", is_flag=True, help="Replace an earlier export.")
 @quiet_option
 def command(
@@ -79,6 +81,7 @@ def command(
     compression: str,
     reversible: bool,
     keep_batches: bool,
+    dry_run: bool,
     overwrite: bool,
     quiet: bool,
 ) -> None:
@@ -113,6 +116,9 @@ def command(
         raise click.UsageError("--reversible, expected with --format parquet or delta")
     if reversible and options.columns is not None:
         raise click.UsageError("--reversible, expected without --columns")
+    if dry_run and (form == DELTA or reversible):
+        reason = "expected without --format delta, --reversible and --keep-batches"
+        raise click.UsageError(f"--dry-run, {reason}")
     if form == DELTA:
         if overwrite:
             raise click.UsageError("--overwrite, expected without --format delta")
@@ -133,6 +139,10 @@ def command(
     file_export.check_parent(destination)
     with progress_bar(destination.name, quiet=quiet) as progress:
         scan = options.scan(paths, progress)
+        if dry_run:
+            click.echo(f"{scan.count():,} records to write", err=True)
+            exits.report_problems(scan.problems)
+            return
         done = file_export.write_files(
             scan,
             destination,

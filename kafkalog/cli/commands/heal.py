@@ -11,6 +11,7 @@ from kafkalog.cli import command_output, exits
 from kafkalog.cli.command_options import (
     LocalPath,
     Selection,
+    dry_run_option,
     examples,
     format_options,
     selection_options,
@@ -42,11 +43,13 @@ FIELDS: Final = (
 @click.argument("source", metavar="SRC...", nargs=-1, required=True, type=LocalPath())
 @click.argument("destination", metavar="DST", type=LocalPath())
 @selection_options
+@dry_run_option
 @format_options
 def command(
     source: tuple[Path, ...],
     destination: Path,
     selection: Selection,
+    dry_run: bool,
     form: str | None,
     no_color: bool,
 ) -> None:
@@ -76,7 +79,7 @@ def command(
 
     with refusals():
         try:
-            report = heal(source, destination, **selection)
+            report = heal(source, destination, dry_run=dry_run, **selection)
         except LogArgumentError as error:
             raise click.UsageError(str(error)) from None
     command_output.print_report(report, FIELDS, form, no_color=no_color)

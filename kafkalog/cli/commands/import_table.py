@@ -10,6 +10,7 @@ from kafkalog.cli import exits
 from kafkalog.cli.command_options import (
     LocalPath,
     Selection,
+    dry_run_option,
     examples,
     quiet_option,
     selection_options,
@@ -27,11 +28,13 @@ from kafkalog.cli.terminal import in_units, progress_bar
 @click.argument("source", metavar="SRC", type=LocalPath())
 @click.argument("destination", metavar="DST", type=LocalPath())
 @selection_options
+@dry_run_option
 @quiet_option
 def command(
     source: Path,
     destination: Path,
     selection: Selection,
+    dry_run: bool,
     quiet: bool,
 ) -> None:
     """Write the logs from which SRC was exported to the log directory DST.
@@ -54,7 +57,9 @@ def command(
 
     try:
         with progress_bar(destination.name, quiet=quiet) as progress:
-            done = import_logs(source, destination, progress=progress, **selection)
+            done = import_logs(
+                source, destination, dry_run=dry_run, progress=progress, **selection
+            )
     except (FileExistsError, PermissionError) as error:
         raise exits.Refused.of(error) from None
     if not quiet:

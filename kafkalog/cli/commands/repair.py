@@ -36,6 +36,7 @@ FIELDS: Final = (
     ),
 )
 @click.argument("path", type=LocalPath())
+@click.option("--dry-run", is_flag=True, help="Change nothing, which is the default.")
 @click.option("--apply", is_flag=True, help="Change the files; keep the originals.")
 @click.option(
     "--allow-data-loss",
@@ -53,6 +54,7 @@ FIELDS: Final = (
 @format_options
 def command(
     path: Path,
+    dry_run: bool,
     apply: bool,
     allow_data_loss: bool,
     undo: bool,
@@ -83,6 +85,8 @@ def command(
     from kafkalog.errors import LogArgumentError, LogStateError
     from kafkalog.repairs.directory_repair import repair
 
+    if dry_run and (apply or undo):
+        raise click.UsageError("--dry-run excludes --apply and --undo")
     if undo and (apply or allow_data_loss):
         raise click.UsageError("--undo excludes --apply and --allow-data-loss")
     try:

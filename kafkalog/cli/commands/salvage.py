@@ -11,6 +11,7 @@ from kafkalog.cli import command_output, exits
 from kafkalog.cli.command_options import (
     LocalPath,
     Selection,
+    dry_run_option,
     examples,
     format_options,
     selection_options,
@@ -61,6 +62,7 @@ FIELDS: Final = (
     help="Write also segments that retention has marked .deleted and not removed yet, "
     "and begin the log with them.",
 )
+@dry_run_option
 @format_options
 def command(
     source: Path,
@@ -70,6 +72,7 @@ def command(
     output_partition: int | None,
     fragment: bool | None,
     undelete: bool,
+    dry_run: bool,
     form: str | None,
     no_color: bool,
 ) -> None:
@@ -108,6 +111,7 @@ def command(
                 output_partition=output_partition,
                 fragment=fragment,
                 undelete=undelete,
+                dry_run=dry_run,
             )
         except LogArgumentError as error:
             raise click.UsageError(str(error)) from None
