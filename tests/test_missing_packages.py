@@ -74,7 +74,7 @@ def test_all_names_can_be_imported_without_optional_packages():
     "name",
     [
         *("batches", "consumer_groups", "dataset", "groups", "internal", "lag"),
-        *("stats", "topics", "transactions", "txns"),
+        *("stats", "topics", "txns"),
     ],
 )
 def test_a_function_without_its_package_raises_when_it_is_called(name):

@@ -248,7 +248,7 @@ def test_a_partition_without_removals_has_the_reasons(orders, settings, reasons)
     assert list(log.unchanged_because) == reasons
     assert report.to_arrow()["unchanged_because"].to_pylist() == [reasons]
     assert "; ".join(reasons) in str(report)
-    changes = [f"{name}={value}" for name, value in settings.items()]
+    changes = [f"--set={name}={value}" for name, value in settings.items()]
     ran = call("whatif", orders, *changes, "--at", str(NOW_MS + HOUR_MS))
     [row] = objects(ran.stdout)
     assert list(row) == MEMBERS
@@ -598,7 +598,7 @@ def test_a_segment_size_that_older_brokers_allowed_is_accepted(
     orders, tmp_path, name, size, code
 ):
     path = orders / "orders-0" / FIRST if name == "why" else orders
-    assert call(name, path, f"segment.bytes={size}").exit_code == code
+    assert call(name, path, "--set", f"segment.bytes={size}").exit_code == code
     properties = tmp_path / "server.properties"
     properties.write_text(f"log.segment.bytes={size}\n")
     assert call(name, path, "--server-properties", properties).exit_code == code
@@ -634,3 +634,12 @@ def test_a_corrupt_batch_keeps_the_cleaner_from_a_log(orders):
     assert "CRC mismatch" in str(report.because[-1].value)
     assert f"{file} at byte 0" in str(report.because[-1].value)
     assert {path: path.read_bytes() for path in file.parent.iterdir()} == before
+
+
+@pytest.mark.parametrize("name", ["why", "whatif"])
+def test_the_origin_of_the_settings_is_not_printed_quietly(name, orders):
+    path = orders / "orders-0" / FIRST if name == "why" else orders
+    at = "--at", str(NOW_MS)
+    loud, quiet = call(name, path, *at), call(name, path, *at, "--quiet")
+    assert "settings of orders" in loud.stderr
+    assert (quiet.stderr, quiet.stdout) == ("", loud.stdout)

@@ -15,6 +15,7 @@ from kafkalog.cli.command_options import (
     examples,
     format_options,
     limit_option,
+    quiet_option,
     sources_argument,
     stats_options,
 )
@@ -118,6 +119,7 @@ FIELDS: Final = (
     help="Number of groups that bounds the memory.",
 )
 @stats_options
+@quiet_option
 @format_options
 def command(
     paths: tuple[Location, ...],
@@ -127,6 +129,7 @@ def command(
     plot: Path | None,
     max_groups: int,
     options: ScanOptions,
+    quiet: bool,
     form: str | None,
     no_color: bool,
 ) -> None:
@@ -151,7 +154,7 @@ def command(
         raise click.UsageError(f"--by: {error}") from None
     if plot is not None:
         _check_plot(plot)
-    with terminal.progress_bar("stats") as progress:
+    with terminal.progress_bar("stats", quiet=quiet) as progress:
         report = stats_of(
             options.scan(paths, progress),
             groups,

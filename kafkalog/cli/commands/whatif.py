@@ -15,6 +15,7 @@ from kafkalog.cli.command_options import (
     Selection,
     examples,
     format_options,
+    quiet_option,
     read_older_broker,
     retention_options,
     selection_options,
@@ -54,6 +55,7 @@ SOURCES: Final = {
 @click.argument("path", type=LocalPath())
 @selection_options
 @retention_options
+@quiet_option
 @format_options
 def command(
     path: Path,
@@ -61,6 +63,7 @@ def command(
     selection: Selection,
     at: int | datetime | None,
     server_properties: Path | None,
+    quiet: bool,
     form: str | None,
     no_color: bool,
 ) -> None:
@@ -90,7 +93,8 @@ def command(
         at=at,
         broker=read_older_broker(server_properties),
     )
-    report_settings(report.settings)
+    if not quiet:
+        report_settings(report.settings)
     fields = FIELDS if report.unchanged else FIELDS[:-1]
     command_output.print_report(
         report, fields, form, no_color=no_color, as_list=True, summary=False

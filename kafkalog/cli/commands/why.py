@@ -13,6 +13,7 @@ from kafkalog.cli.command_options import (
     LocalPath,
     examples,
     format_options,
+    quiet_option,
     read_older_broker,
     retention_options,
 )
@@ -40,12 +41,14 @@ FIELDS: Final = (
 )
 @click.argument("segment", type=LocalPath())
 @retention_options
+@quiet_option
 @format_options
 def command(
     segment: Path,
     settings: tuple[tuple[str, str], ...],
     at: int | datetime | None,
     server_properties: Path | None,
+    quiet: bool,
     form: str | None,
     no_color: bool,
 ) -> None:
@@ -73,7 +76,8 @@ def command(
         at=at,
         broker=read_older_broker(server_properties),
     )
-    report_settings([report.settings])
+    if not quiet:
+        report_settings([report.settings])
     form = command_output.chosen_format(form)
     whole = [ReportRow.as_dict(report)] if form in ("json", "jsonl") else None
     command_output.print_report(
