@@ -73,7 +73,7 @@ def test_all_names_can_be_imported_without_optional_packages():
 @pytest.mark.parametrize(
     "name",
     [
-        *("batches", "consumer_groups", "dataset", "groups", "internal", "lag"),
+        *("batches", "dataset", "groups", "internal", "lag"),
         *("stats", "topics", "txns"),
     ],
 )

@@ -80,7 +80,6 @@ records = st.lists(
     st.tuples(st.one_of(commits, ongoing, anything), times), min_size=1, max_size=6
 )
 ANALYSES = {
-    "consumer_groups": kafkalog.groups,
     "groups": kafkalog.groups,
     "groups at": lambda logs: kafkalog.groups(logs, at=NOW),
     "lag": kafkalog.lag,
