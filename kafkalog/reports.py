@@ -1,6 +1,6 @@
 """Reports: results as JSON, as a table of Arrow, as text and as HTML.
 
-A report is a frozen dataclass, as are its rows. The annotations of the rows state the
+A report is a dataclass, as are its rows. The annotations of the rows state the
 columns of the table. A field with ``repr=False`` is neither a column nor in the JSON.
 """
 
@@ -41,7 +41,7 @@ Int32 = Annotated[int, "int32"]
 
 
 class ReportRow:
-    """A row of a report, or an object in it: a frozen dataclass."""
+    """A row of a report, or an object in it: a dataclass."""
 
     __slots__ = ()
 
@@ -65,7 +65,7 @@ class ReportRow:
 
 
 class ReportBase(ReportRow):
-    """A report: a frozen dataclass with rows in one of its fields.
+    """A report: a dataclass with rows in one of its fields.
 
     Attributes
     ----------

@@ -24,6 +24,7 @@ from kafkalog.cleaner.removal_report import (
 )
 from kafkalog.copies.erasure_proof import Finding, ProofReport
 from kafkalog.copies.heal_report import HealedPartition, HealReport
+from kafkalog.copies.log_import import ImportResult
 from kafkalog.copies.offset_coverage import OffsetRange
 from kafkalog.copies.restore_report import (
     RestoredFile,
@@ -210,6 +211,11 @@ EXAMPLES = [
         "1 group by topic: 1 record, 70 bytes",
     ),
     (
+        ImportResult(),
+        ImportResult(1, 2, 1, 5, 400),
+        "1 partition, 2 segments, 1 batch, 5 records, 400 bytes",
+    ),
+    (
         DiffReport(()),
         DiffReport((DIFFERENT,)),
         "1 partition, 1 of them different",
@@ -227,6 +233,7 @@ COLUMNS = {
     ProofReport: columns_of(Finding),
     SalvageReport: columns_of(SalvagedPartition),
     HealReport: columns_of(HealedPartition),
+    ImportResult: columns_of(ImportResult),
     DiffReport: columns_of(PartitionDiff),
     StatsReport: {
         "topic": str,

@@ -53,6 +53,7 @@ from kafkalog.log.clock import IdleScheduler
 from kafkalog.log.opening import open_to_append
 from kafkalog.optional_packages import require
 from kafkalog.renamed import renamed_arguments
+from kafkalog.reports import ReportBase, counted
 from kafkalog.storage.checkpoint_file import LOG_STARTS, write_offsets
 from kafkalog.storage.durable_file import DISK, DurableFile
 from kafkalog.storage.file_names import MAX_OFFSET, file_name, parse_partition_dir
@@ -100,8 +101,8 @@ ORDER: Final = ("batch_last_offset", "segment_base_offset", "offset")
 Progress = Callable[[int, int], object]
 
 
-@dataclass(slots=True)
-class ImportResult:
+@dataclass(slots=True, repr=False)
+class ImportResult(ReportBase):
     """The numbers of what was written.
 
     Attributes
@@ -110,6 +111,11 @@ class ImportResult:
         Their numbers; control records are counted as well.
     size_in_bytes : int
         The size of all segments.
+
+    Examples
+    --------
+    >>> ImportResult(1, 2, 1, 5, 400)
+    <ImportResult: 1 partition, 2 segments, 1 batch, 5 records, 400 bytes>
     """
 
     partitions: int = 0
@@ -117,6 +123,16 @@ class ImportResult:
     batches: int = 0
     records: int = 0
     size_in_bytes: int = 0
+
+    def __str__(self) -> str:
+        parts = (
+            counted(self.partitions, "partition"),
+            counted(self.segments, "segment"),
+            counted(self.batches, "batch", "batches"),
+            counted(self.records, "record"),
+            counted(self.size_in_bytes, "byte"),
+        )
+        return ", ".join(parts)
 
 
 class RowGroup(NamedTuple):

@@ -28,6 +28,7 @@ from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.integer_limits import MIN_INT64
+from kafkalog.reports import counted
 from kafkalog.storage.file_names import FileKind, parse_file_names, parse_partition_dir
 from kafkalog.storage.location import (
     AnyPath,
@@ -89,10 +90,10 @@ class IndexScan:
     problems: tuple[CorruptIndexError, ...]
 
     def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}({len(self.entries)} entries of "
-            f"{len(self.segments)} segments, {len(self.problems)} problems)"
-        )
+        entries = counted(len(self.entries), "entry", "entries")
+        segments = counted(len(self.segments), "segment")
+        problems = counted(len(self.problems), "problem")
+        return f"{type(self).__name__}({entries} of {segments}, {problems})"
 
     def _partitions(self) -> tuple[Int64s, Int64s, Int64s]:
         """Return a key for each partition, ascending, its first segment and its end."""
@@ -316,7 +317,7 @@ def scan_offset_indexes(path: AnyPath) -> OffsetIndexScan:
     ...     _ = Path(folder, f"{500:020}.index").write_bytes(index.to_bytes())
     ...     scan = scan_offset_indexes(folder)
     >>> scan, scan.entries["offset"]
-    (OffsetIndexScan(2 entries of 1 segments, 0 problems), array([510, 520]))
+    (OffsetIndexScan(2 entries of 1 segment, 0 problems), array([510, 520]))
     >>> scan.lookup(scan.topics[0], 0, [505, 515, 499])
     array([(500,    0), (500, 4096), ( -1,   -1)],
           dtype=[('base_offset', '<i8'), ('position', '<i8')])

@@ -29,6 +29,7 @@ from kafkalog.formats.layout import CODECS, NO_SEQUENCE, NO_TIMESTAMP, CodecName
 from kafkalog.query.header_columns import batch_values
 from kafkalog.query.scan_columns import FIXED
 from kafkalog.query.sources import check_count
+from kafkalog.reports import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -347,7 +348,8 @@ class Records(Generic[ByteStrings]):
 
     def __repr__(self) -> str:
         names = ", ".join(self.columns)
-        return f"<{len(self)} records of {self.topic or 'no topic'}: {names}>"
+        records = counted(len(self), "record")
+        return f"<{records} of {self.topic or 'no topic'}: {names}>"
 
 
 def make_records(

@@ -353,7 +353,8 @@ class _BrokerStart:
         error, keyless = try_cleaning(rehearsal, cleaned_to, self._broker)
         loaded.note(cleaner_error=error)
         if keyless:
-            loaded.note(f"compaction removes {keyless} records without a key")
+            records = counted(keyless, "record")
+            loaded.note(f"compaction removes {records} without a key")
 
     def _is_compacted(self, settings: PartitionSettings) -> bool:
         return (

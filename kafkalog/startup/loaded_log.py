@@ -12,6 +12,7 @@ from typing import Any
 from kafkalog.log.topic_settings import PartitionSettings
 from kafkalog.rehearsal.log_rehearsal import LogRehearsal
 from kafkalog.rehearsal.segment_contents import contents_from
+from kafkalog.reports import counted
 from kafkalog.startup.early_expiry import find_early, retention_settings
 from kafkalog.startup.found_directories import FoundDirectory
 from kafkalog.startup.start_report import PartitionStart, StartState
@@ -95,8 +96,8 @@ def place_future(future: LoadedLog, logs: list[LoadedLog], *, has_failed: bool) 
             )
     elif logs:
         ends = logs[0].start.log_end_offset, future.start.log_end_offset
-        behind = max(0, (ends[0] or 0) - (ends[1] or 0))
-        future.note(f"kept: the move goes on, {behind} offsets behind")
+        behind = counted(max(0, (ends[0] or 0) - (ends[1] or 0)), "offset")
+        future.note(f"kept: the move goes on, {behind} behind")
     elif has_failed:
         future.note("kept: there is no current log to copy from")
     else:

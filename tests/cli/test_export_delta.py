@@ -22,10 +22,10 @@ def test_a_second_run_appends_what_is_new_and_a_third_one_nothing(tmp_path):
     log.append(10)
     ran = call("export", log.logs, out, "--format", "delta", "--partition-by", "date")
     assert (ran.exit_code, ran.stdout) == (0, "")
-    assert ran.stderr == "20 records, commits: 1, version 1\n"
+    assert ran.stderr == "20 records, 1 commit, version 1\n"
     log.append(20)
     ran = call("export", log.logs, out, "--format", "delta", "--partition-by", "date")
-    assert ran.stderr == "40 records, commits: 1, version 2\n"
+    assert ran.stderr == "40 records, 1 commit, version 2\n"
     ran = call("export", log.logs, out, "--format", "delta", "--partition-by", "date")
     assert (ran.exit_code, ran.stderr) == (0, f"nothing new for {out}\n")
     assert DeltaTable(out).to_pyarrow_table().num_rows == len(log.written)
@@ -45,7 +45,7 @@ def test_missing_offsets_are_reported_with_exit_code_1(tmp_path):
     assert ran.stderr.splitlines() == [
         "kafkalog: offsets 10 to 19 of grown-0 are missing: the log starts at 20, "
         "expected 10 or less",
-        "kafkalog: partitions with missing offsets: 1",
+        "kafkalog: 1 partition with missing offsets",
     ]
     assert DeltaTable(out).to_pyarrow_table().num_rows == 20
 
@@ -93,7 +93,7 @@ def test_options_that_exclude_each_other_are_a_usage_error(tmp_path, options, me
 def test_a_terminal_shows_the_progress(tmp_path):
     shown = on_terminal("export", LEDGER, tmp_path / "lake", "--format", "delta")
     assert "lake" in shown
-    assert "commits: 1" in shown
+    assert "1 commit, " in shown
 
 
 def test_a_missing_deltalake_is_reported_with_the_pip_command(tmp_path):

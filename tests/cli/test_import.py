@@ -25,7 +25,7 @@ def test_an_exported_log_is_written_again(tmp_path, form):
     assert ran.exit_code == 0, ran.output
     ran = call("import", table, logs)
     assert (ran.exit_code, ran.stdout) == (0, "")
-    assert ran.stderr.startswith("partitions: 1, segments: ")
+    assert ran.stderr.startswith("1 partition, ")
     assert segments(logs / ORDERS.name) == segments(ORDERS)
     shown = on_terminal("import", table, tmp_path / "more", "--topic", "orders.zstd")
     assert "212 records" in shown

@@ -19,6 +19,7 @@ from kafkalog.cli.command_options import (
     scan_options,
 )
 from kafkalog.cli.terminal import escape, progress_bar
+from kafkalog.reports import counted
 
 if TYPE_CHECKING:
     from kafkalog.storage.location import Location
@@ -152,7 +153,8 @@ def command(
             keep_batches=keep_batches,
         )
     if not quiet:
-        click.echo(f"{done.records:,} records, files: {len(done.files):,}", err=True)
+        files = counted(len(done.files), "file")
+        click.echo(f"{counted(done.records, 'record')}, {files}", err=True)
     exits.report_problems(done.problems)
 
 
@@ -182,8 +184,9 @@ def _append(
         raise exits.Refused.of(error) from None
     if not quiet:
         if done.commits:
-            summary = f"{done.records:,} records, commits: {done.commits:,}"
-            summary += f", version {done.version}"
+            records = counted(done.records, "record")
+            commits = counted(done.commits, "commit")
+            summary = f"{records}, {commits}, version {done.version}"
         else:
             summary = f"nothing new for {out}"
         click.echo(escape(summary), err=True)
@@ -191,7 +194,8 @@ def _append(
         exits.print_error(loss)
     exits.report_problems(done.problems)
     if done.losses:
-        raise exits.Damaged(f"partitions with missing offsets: {len(done.losses)}")
+        lacking = counted(len(done.losses), "partition")
+        raise exits.Damaged(f"{lacking} with missing offsets")
 
 
 def _form_of(out: Path, form: str | None) -> str:

@@ -15,7 +15,7 @@ from kafkalog.cli.command_options import (
     quiet_option,
     selection_options,
 )
-from kafkalog.cli.terminal import in_units, progress_bar
+from kafkalog.cli.terminal import progress_bar
 
 
 @click.command(
@@ -63,6 +63,4 @@ def command(
     except (FileExistsError, PermissionError) as error:
         raise exits.Refused.of(error) from None
     if not quiet:
-        summary = f"partitions: {done.partitions:,}, segments: {done.segments:,}"
-        summary += f", {done.records:,} records, {in_units(done.size_in_bytes)}"
-        click.echo(summary, err=True)
+        click.echo(str(done), err=True)
