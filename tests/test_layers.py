@@ -28,8 +28,8 @@ KERNELS = [
     *(PACKAGE / "_speedups").glob("*.h"),
 ]
 
-# A scan, its records and a report convert themselves to other libraries' tables on
-# request, and import the surface that does it then.
+# A scan and its records convert themselves to other libraries' tables on request, and
+# import the surface that does it then.
 UPWARD = {
     ("query/records.py", "export"),
     ("query/scan.py", "export"),
