@@ -22,7 +22,7 @@ from .shell import COMMAND, call, run
 ROOT = Path(__file__).parents[2]
 ORDERS = golden.CLEAN / "orders.zstd-0"
 PACKAGE = "kafkalog.cli.commands."
-SHARED = {"heal": {"salvage"}, "lag": {"groups"}, "why": {"whatif"}}
+SHARED = {"lag": {"groups"}, "why": {"whatif"}}
 READERS = ("ls", "info", "cat", "head", "tail")
 EXAMPLES = (
     *READERS,
