@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -56,6 +56,9 @@ if TYPE_CHECKING:
     from kafkalog.storage.location import Location
 else:
     pa = require("pyarrow", "delta")
+
+Place = tuple[str, int]
+"""A topic and a partition."""
 
 APPLICATION: Final = "kafkalog"
 COMMIT_BYTES: Final = 128 << 20
@@ -119,10 +122,6 @@ class _Continued:
     @property
     def name(self) -> str:
         return f"{self.topic}-{self.partition}"
-
-    @property
-    def application_id(self) -> str:
-        return application_id(self.topic, self.partition)
 
     @property
     def changed(self) -> bool:
@@ -272,6 +271,115 @@ def append_new(
     return run.result
 
 
+Reached = tuple[int | None, int]
+"""The version that a table has of a partition, None for none, and the next one."""
+
+
+class DeltaAppender:
+    """A Delta table, made if it is missing, to which commits append.
+
+    A commit has rows or files, and the offset to continue from of each partition.
+    `keys` are the columns by which the table is partitioned.
+
+    Raises `CorruptCheckpointError` if the last commit is torn, and `ConfigError` if the
+    table has other columns.
+    """
+
+    def __init__(
+        self, out: Path, schema: pa.Schema, *, by_date: bool, disk: Disk = DISK
+    ) -> None:
+        self._delta = require("deltalake", "delta")
+        self._out, self._disk = out, disk
+        self.schema = _table_schema(schema, by_date=by_date)
+        self.keys = ["topic", DATE] if by_date else ["topic"]
+        place = str(out.absolute())
+        table_class = self._delta.DeltaTable
+        check_last_files(out.absolute(), APPLICATION)
+        with errors_of_delta(out):
+            if not table_class.is_deltatable(place):
+                table_class.create(
+                    place, schema=self.schema, mode="ignore", partition_by=self.keys
+                )
+                sync_creation(out.absolute(), disk)
+            self._table = table_class(place)
+            found = [field.name for field in self._table.schema().fields]
+            metadata = self._table.metadata()
+            self.version = int(self._table.version())
+        if found != self.schema.names:
+            raise ConfigError(
+                f"expected the columns of the table, {', '.join(found)}, got "
+                f"{', '.join(self.schema.names)}: {out}"
+            )
+        partitioned = metadata.partition_columns
+        if partitioned != self.keys:
+            raise ConfigError(
+                f"expected a table partitioned by {', '.join(self.keys)}, found "
+                f"{', '.join(partitioned) or 'no partitions'}: {out}"
+            )
+        self._cleans_up = metadata.configuration.get(CLEANS_UP, "true") == "true"
+
+    def committed(self, topic: str, partition: int) -> int | None:
+        """Return the version that the table's snapshot has of a partition."""
+        with errors_of_delta(self._out):
+            found: int | None = self._table.transaction_version(
+                application_id(topic, partition)
+            )
+        return found
+
+    def append_rows(
+        self, rows: pa.Table, reached: Mapping[Place, Reached], compression: str
+    ) -> None:
+        """Append rows with the table's columns as one commit, which is on disk then."""
+        writer = self._delta.WriterProperties(compression=CODECS[compression])
+        with self._committing(reached) as properties:
+            self._delta.write_deltalake(
+                self._table, rows, mode="append", writer_properties=writer, **properties
+            )
+
+    def append_files(self, files: list[Any], reached: Mapping[Place, Reached]) -> None:
+        """Append files in the table's directory, as `AddAction` of the library."""
+        with self._committing(reached) as properties:
+            self._table.create_write_transaction(
+                files, "append", self.schema, self.keys, **properties
+            )
+
+    @contextmanager
+    def _committing(self, reached: Mapping[Place, Reached]) -> Iterator[dict[str, Any]]:
+        """Yield the properties of a commit; force it to disk afterwards.
+
+        Raises `CommitConflictError` unless the table's snapshot is where this run is.
+        Another commit that changes one of these versions after the snapshot makes the
+        commit fail.
+        """
+        for (topic, partition), (expected, _) in reached.items():
+            found = self.committed(topic, partition)
+            if found != expected:
+                raise CommitConflictError(
+                    f"another run has appended {topic}-{partition}: expected offset "
+                    f"{expected or 0} as the next, found {found}: {self._out}"
+                )
+        delta = self._delta
+        transactions = [
+            delta.Transaction(application_id(*place), next_offset)
+            for place, (_, next_offset) in reached.items()
+        ]
+        # Earlier commits stay until a checkpoint of them is on disk.
+        hooks = delta.PostCommitHookProperties(cleanup_expired_logs=False)
+        with errors_of_delta(self._out):
+            yield {
+                "commit_properties": delta.CommitProperties(
+                    app_transactions=transactions
+                ),
+                "post_commithook_properties": hooks,
+            }
+            table, version = self._out.absolute(), int(self._table.version())
+            versions = range(self.version + 1, version + 1)
+            checkpointed = sync_commits(table, versions, APPLICATION, self._disk)
+            if checkpointed and self._cleans_up:
+                self._table.cleanup_metadata()
+        self.version = version
+
+
 class _DeltaAppend:
     """One run: the rows that are not committed yet, and the offsets reached."""
 
@@ -287,17 +395,16 @@ class _DeltaAppend:
         keep_batches: bool,
         disk: Disk,
     ) -> None:
-        self._delta = require("deltalake", "delta")
+        require("deltalake", "delta")
         self._check_scan(scan)
         self._out, self._by_date, self._columns = out, by_date, schema.names
-        self._compression, self._commit_bytes = CODECS[compression], commit_bytes
-        self._keep_batches, self._disk = keep_batches, disk
+        self._compression, self._commit_bytes = compression, commit_bytes
+        self._keep_batches = keep_batches
         self._read_schema = _with_needed(schema)
-        self._schema = _table_schema(schema, by_date=by_date)
         self._buffered: list[pa.RecordBatch] = []
         self._buffered_bytes = 0
-        self.result = DeltaResult()
-        self._table = self._open()
+        self._table = DeltaAppender(out, schema, by_date=by_date, disk=disk)
+        self.result = DeltaResult(version=self._table.version)
         self._plan(scan)
 
     def read(self) -> None:
@@ -326,39 +433,18 @@ class _DeltaAppend:
         changed = [one for one in self._continued.values() if one.changed]
         if not changed:
             return
-        self._check_not_continued(changed)
         rows = self._rows()
-        delta = self._delta
-        properties = delta.CommitProperties(
-            app_transactions=[
-                delta.Transaction(one.application_id, one.next_offset)
-                for one in changed
-            ]
-        )
-        before = self.result.version
-        # Earlier commits stay until a checkpoint of them is on disk.
-        hooks = delta.PostCommitHookProperties(cleanup_expired_logs=False)
-        with errors_of_delta(self._out):
-            delta.write_deltalake(
-                self._table,
-                rows,
-                mode="append",
-                commit_properties=properties,
-                post_commithook_properties=hooks,
-                writer_properties=delta.WriterProperties(compression=self._compression),
-            )
-            version = self._table.version()
-            table = self._out.absolute()
-            versions = range(before + 1, version + 1)
-            checkpointed = sync_commits(table, versions, APPLICATION, self._disk)
-            if checkpointed and self._cleans_up:
-                self._table.cleanup_metadata()
+        reached = {
+            (one.topic, one.partition): (one.committed, one.next_offset)
+            for one in changed
+        }
+        self._table.append_rows(rows, reached, self._compression)
         for one in changed:
             one.committed = one.reached = one.next_offset
             one.has_rows = False
         self.result.records += self._count(rows)
         self.result.commits += 1
-        self.result.version = version
+        self.result.version = self._table.version
 
     def _chunks(self) -> Iterator[tuple[str, int, pa.RecordBatch, int | None]]:
         """Yield topic, partition, rows, and the offset to continue from after them.
@@ -397,42 +483,6 @@ class _DeltaAppend:
     def _count(self, rows: pa.Table) -> int:
         return int(rows.num_rows)
 
-    def _open(self) -> Any:
-        """Open the table, or make it."""
-        keys = ["topic", DATE] if self._by_date else ["topic"]
-        place, schema = str(self._out.absolute()), self._schema
-        table_class = self._delta.DeltaTable
-        check_last_files(self._out.absolute(), APPLICATION)
-        with errors_of_delta(self._out):
-            if not table_class.is_deltatable(place):
-                table_class.create(
-                    place, schema=schema, mode="ignore", partition_by=keys
-                )
-                sync_creation(self._out.absolute(), self._disk)
-            table = table_class(place)
-            found = [field.name for field in table.schema().fields]
-            metadata = table.metadata()
-        if found != schema.names:
-            raise ConfigError(
-                f"expected the columns of the table, {', '.join(found)}, got "
-                f"{', '.join(schema.names)}: {self._out}"
-            )
-        partitioned = metadata.partition_columns
-        if partitioned != keys:
-            raise ConfigError(
-                f"expected a table partitioned by {', '.join(keys)}, found "
-                f"{', '.join(partitioned) or 'no partitions'}: {self._out}"
-            )
-        self._cleans_up = metadata.configuration.get(CLEANS_UP, "true") == "true"
-        self.result.version = table.version()
-        return table
-
-    def _committed(self, one: _Continued) -> int | None:
-        """Return the version that the table's snapshot has of a partition."""
-        with errors_of_delta(self._out):
-            found: int | None = self._table.transaction_version(one.application_id)
-        return found
-
     def _plan(self, scan: Scan) -> None:
         """Determine the offsets to read of each partition, and report what is lost."""
         self._continued: dict[tuple[str, int], _Continued] = {}
@@ -450,7 +500,7 @@ class _DeltaAppend:
             start = self._start(directory, source)
             first = self._first(source, bounds)
             one = _Continued(*place, None, first, first, first)
-            one.committed = self._committed(one)
+            one.committed = self._table.committed(*place)
             if one.committed is not None:
                 one.reached = one.committed
                 one.next_offset = max(one.committed, start)
@@ -465,20 +515,6 @@ class _DeltaAppend:
             sources.append((source, new))
         self._scan = replace(scan, sources=tuple(sources), problems=[])
 
-    def _check_not_continued(self, changed: list[_Continued]) -> None:
-        """Raise `CommitConflictError` unless the table's snapshot is where this run is.
-
-        Another commit that changes one of these versions after the snapshot makes the
-        commit fail.
-        """
-        for one in changed:
-            found = self._committed(one)
-            if found != one.committed:
-                raise CommitConflictError(
-                    f"another run has appended {one.name}: expected offset "
-                    f"{one.committed or 0} as the next, found {found}: {self._out}"
-                )
-
     def _rows(self) -> pa.Table:
         """Return the buffered rows with the table's columns, and forget them."""
         read = pa.Table.from_batches(self._buffered, self._read_schema)
@@ -486,7 +522,7 @@ class _DeltaAppend:
         rows = read.select(self._columns)
         if self._by_date:
             rows = rows.append_column(DATE, dates(read["timestamp"]))
-        return rows.cast(self._schema)
+        return rows.cast(self._table.schema)
 
     def _check_timestamps(self, name: str, rows: pa.RecordBatch) -> None:
         """Raise `InvalidRecordError` for a timestamp that Delta cannot hold."""

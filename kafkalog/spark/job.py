@@ -24,10 +24,9 @@ from click.core import ParameterSource
 from kafkalog.cli import command_output, exits, terminal
 from kafkalog.cli.command_options import compression_option, examples
 from kafkalog.cli.command_output import TableField
-from kafkalog.errors import ConfigError, LogLockedError
+from kafkalog.errors import ConfigError, KafkaLogError, LogLockedError, LogStateError
 
 if TYPE_CHECKING:
-    from kafkalog.spark.job_delta import DeltaOutcome
     from kafkalog.spark.job_run import JobOutcome
     from kafkalog.spark.read_options import SourceOptions
 
@@ -147,8 +146,7 @@ def read_out(context: click.Context, parameter: click.Parameter, text: str) -> P
         "python -m kafkalog.spark.job --source /var/lib/kafka/data --to parquet lake",
         "python -m kafkalog.spark.job --source /mnt/kafka --to parquet /mnt/lake "
         "--master spark://host:7077 --subscribe orders,audit",
-        "python -m kafkalog.spark.job --source /mnt/kafka --to delta /mnt/table "
-        "--conf spark.jars.packages=io.delta:delta-spark_2.13:4.0.0",
+        "python -m kafkalog.spark.job --source /mnt/kafka --to delta /mnt/table",
         "python -m kafkalog.spark.job --from parquet lake --to logs copy "
         "--option partitions=3 --option batchId=2026-11-25",
     ),
@@ -226,10 +224,9 @@ def command(
     A manifest for each run, in OUT/_kafkalog, keeps the offsets. A run that fails has
     written nothing.
 
-    With --to delta, append it to the Delta table OUT, by topic and date too. The table
-    keeps the offsets, and each partition is a commit: a run that fails has appended
-    some of them, and the next one the rest. Spark needs Delta's package for its
-    version, io.delta:delta-spark_2.13.
+    With --to delta, append it to the Delta table OUT, by topic and date too, as one
+    commit. The table keeps the offsets. It needs the extra delta, and no package of
+    Delta's in Spark.
 
     With --from parquet LAKE --to logs, append the rows of Parquet files to the logs in
     the log directory OUT, all or none.
@@ -256,15 +253,13 @@ def command(
     if repeated := sorted(options.keys() & others.keys()):
         raise ConfigError(f"options set twice: {', '.join(map(_flag_of, repeated))}")
     options |= {**others, "paths": json.dumps(sources)}
-    losses: Sequence[str]
+    outcome = _run(form, options, out, compression, lambda: start_spark(master, conf))
     if form == "delta":
-        appended = _append_delta(options, out, compression, master, conf)
-        print_written(appended.written, out, shown, "table")
-        losses = appended.losses
+        read = {one.topic_partition: (one.start, one.end) for one in outcome.ranges}
+        print_written(read, out, shown, "table")
     else:
-        outcome = _run(options, out, compression, lambda: start_spark(master, conf))
         print_outcome(outcome, out, shown)
-        losses = [] if outcome.manifest is None else outcome.manifest["left_out"]
+    losses = outcome.left_out
     for text in losses:
         exits.print_error(text)
     if losses:
@@ -288,39 +283,29 @@ def start_spark(master: str | None, conf: Mapping[str, str]) -> Any:
 
 
 def _run(
-    options: Mapping[str, str], out: Path, compression: str, session: Callable[[], Any]
-) -> JobOutcome:
-    from kafkalog.spark.job_run import Job, check_out, run_job
-
-    parsed, columns = _parsed(options)
-    job = Job(options=parsed, columns=columns, out=out, compression=compression)
-    with _refused(FileExistsError, PermissionError):
-        check_out(out)
-    with _refused(BlockingIOError):
-        return run_job(job, session)
-
-
-def _append_delta(
+    form: str,
     options: Mapping[str, str],
     out: Path,
     compression: str,
-    master: str | None,
-    conf: Mapping[str, str],
-) -> DeltaOutcome:
-    from kafkalog.spark.job_delta import SETTINGS, DeltaJob, check_table, run_delta_job
+    session: Callable[[], Any],
+) -> JobOutcome:
+    from kafkalog.spark.job_delta import check_table, run_delta_job
+    from kafkalog.spark.job_run import Job, check_out, run_parquet_job
 
     parsed, columns = _parsed(options)
-    job = DeltaJob(
-        given=options,
+    job = Job(
         options=parsed,
         columns=columns,
         out=out,
         compression=compression,
     )
+    run, check = run_parquet_job, check_out
+    if form == "delta":
+        run, check = run_delta_job, check_table
     with _refused(FileExistsError, PermissionError):
-        check_table(out)
-    with _refused(BlockingIOError):
-        return run_delta_job(job, lambda: start_spark(master, {**SETTINGS, **conf}))
+        check(out)
+    with _refused(BlockingIOError, LogStateError):
+        return run(job, session)
 
 
 def _parsed(options: Mapping[str, str]) -> tuple[SourceOptions, tuple[str, ...]]:
@@ -334,12 +319,12 @@ def _parsed(options: Mapping[str, str]) -> tuple[SourceOptions, tuple[str, ...]]
 
 
 @contextmanager
-def _refused(*kinds: type[OSError]) -> Iterator[None]:
+def _refused(*kinds: type[OSError | KafkaLogError]) -> Iterator[None]:
     """Raise `exits.Refused` for these errors."""
     try:
         yield
     except kinds as error:
-        raise exits.Refused(exits.describe(error)) from None
+        raise exits.Refused.of(error) from None
 
 
 def _check_of_sink(context: click.Context) -> None:

@@ -12,8 +12,7 @@ from typing import Any, Final
 
 from kafkalog.log.log import Log
 from kafkalog.log.ownership import Name
-from kafkalog.optional_packages import require
-from kafkalog.spark.job_run import error_from_spark
+from kafkalog.spark.job_run import errors_of_spark
 from kafkalog.spark.sink.write_options import parse_sink_options
 from kafkalog.storage.log_directory import existing_partitions
 
@@ -32,16 +31,12 @@ def append_table(
     """
     parse_sink_options({**options, "path": str(logs)})
     before = _end_offsets(logs)
-    java_error = require("py4j.protocol", "spark").Py4JError
-    python_error = require("pyspark.errors", "spark").PySparkException
-    try:
+    with errors_of_spark():
         table = spark.read.parquet(lake)
         if set(ORDER) <= set(table.columns):
             table = table.repartition("topic", "partition").sortWithinPartitions(*ORDER)
         writer = table.write.format("kafkalog").mode("append")
         writer.options(**options).save(str(logs))
-    except (java_error, python_error) as error:
-        raise error_from_spark(str(error)) from error
     return {
         name: (before.get(name, 0), end)
         for name, end in sorted(_end_offsets(logs).items())

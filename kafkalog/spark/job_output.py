@@ -3,24 +3,26 @@
     OUT/topic=orders/date=2026-11-21/run-00002-part-00000.parquet
     OUT/_kafkalog/lock                    held while a run lasts
     OUT/_kafkalog/staging-00002-x1y2z3/   files of the run in progress
-    OUT/_kafkalog/pending-00002.json      journal of a committed run, files being moved
+    OUT/_kafkalog/committed-00002/        files of a committed run, being moved
     OUT/_kafkalog/manifest-00002.json     a complete run
 
-A run writes to several directories, and no rename is atomic for all of them. The commit
-is the rename of the journal to its name. The journal lists every move of a staged file
-to its place; when all are done, it is renamed to be the manifest.
+A run writes to several directories, and no rename is atomic for all of them. Its files
+are arranged in the staging directory as they are to be in OUT, and the manifest is
+added. The commit is the rename of that directory. Then each file is moved to its place,
+and the manifest last.
 
-The next run begins with recovery: with a journal, it completes the moves; without one,
-it removes the staged files. Staged files and journals are in a directory with a leading
-underscore and do not end in ``.parquet``, so that readers ignore them.
+The next run begins with recovery: it moves what is left of a committed run, and removes
+staged files. Until a file is moved, its path has a directory with a leading underscore
+and its name does not end in ``.parquet``, so that readers ignore it: some list
+``**/*.parquet``, hidden directories too. So Spark's own writers of files, which name
+them ``.parquet`` from the beginning, cannot write in OUT.
 
-So a file gets its place only after the commit. While files are moved, a listing of OUT
-has some of a committed run. The files named in manifests are complete at any time.
+While files are moved, a listing of OUT has some of a committed run. The files named in
+manifests are complete at any time.
 
 Staged files are forced to disk by the executors that write them, and their names by the
-driver, before the journal is.
-The lock is held by the operating system, and ends with its process. The file system
-must be a local or shared POSIX one.
+driver, before the commit. The lock is held by the operating system, and ends with its
+process. The file system must be a local or shared POSIX one.
 """
 
 from __future__ import annotations
@@ -38,29 +40,26 @@ from errno import EAGAIN
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from kafkalog.errors import CorruptCheckpointError
+from kafkalog.errors import CorruptCheckpointError, LogStateError
 from kafkalog.storage.byte_source import read_regular
-from kafkalog.storage.contained_path import check_directories, contained_names
+from kafkalog.storage.contained_path import check_directories
 from kafkalog.storage.durable_file import DISK
 from kafkalog.storage.location import is_file
 
 FOLDER: Final = "_kafkalog"
 LOCK: Final = "lock"
-NUMBERED: Final = re.compile(r"(pending|manifest)-(\d{5,})\.json")
 STAGING: Final = "staging-"
-
-STAGED_NAMES: Final = 2
-"""The staging directory of a run, and a file in it."""
-
-PLACE_NAMES: Final = 3
-"""The folders of a topic and a date, and a file in them."""
+COMMITTED: Final = "committed-"
+MANIFEST: Final = "manifest.json"
+DATA: Final = "data"
+STAGED: Final = ".staged"
+NUMBERED: Final = re.compile(r"(pending|manifest|committed)-(\d{5,})(?:\.json)?")
 
 Manifest = dict[str, Any]
-Names = tuple[str, ...]
 
 
 class StagedParquet(NamedTuple):
-    """A staged file: its name, the folder it goes to, its rows and size."""
+    """A file of a task: its name, the folder it goes to, its rows and size."""
 
     name: str
     folder: str
@@ -68,134 +67,157 @@ class StagedParquet(NamedTuple):
     size_in_bytes: int
 
 
-class JobOutput:
-    """The output directory, held by one job; made by `locked`."""
+class StagedRun:
+    """The staging directory of a run, which `JobFolder.staged` makes and removes."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.folder = path / FOLDER
 
-    def recover(self) -> int | None:
-        """Complete or remove an interrupted run; return its number if completed."""
-        finished = None
-        for number in self._numbers("pending"):
-            self._finish(number)
-            finished = number
-        for left in sorted(self.folder.glob(f"{STAGING}*")):
-            shutil.rmtree(left, ignore_errors=True)  # a lost task may still write
-        return finished
+    def arrange(self, files: Sequence[StagedParquet], prefix: str) -> list[Manifest]:
+        """Arrange the files as they are to be in the output; return their entries.
 
-    def last(self) -> Manifest | None:
-        """Return the manifest of the last run, or None before the first."""
-        numbers = self._numbers("manifest")
-        return self._read("manifest", numbers[-1]) if numbers else None
-
-    @contextmanager
-    def staged(self, number: int) -> Iterator[Path]:
-        """Make the staging directory of a run; remove it if nothing is committed."""
-        prefix = f"{STAGING}{number:05d}-"
-        staging = Path(tempfile.mkdtemp(prefix=prefix, dir=self.folder.absolute()))
-        try:
-            yield staging
-        finally:
-            if not self._path("pending", number).exists():
-                shutil.rmtree(staging, ignore_errors=True)
-
-    def commit(
-        self,
-        number: int,
-        staging: Path,
-        files: Sequence[StagedParquet],
-        about: Manifest,
-    ) -> tuple[Path, Manifest]:
-        """Commit a run and move its files; return the path and the manifest.
-
-        Raises `FileNotFoundError` if a staged file is missing or has another size;
-        nothing is committed then.
+        Raises `FileNotFoundError` if a file is missing or has another size.
         """
-        places = [
-            {
-                "path": f"{file.folder}/run-{number:05d}-part-{i:05d}.parquet",
-                "rows": file.rows,
-                "size_in_bytes": file.size_in_bytes,
-                "staged": f"{staging.name}/{file.name}",
-            }
-            for i, file in enumerate(files)
-        ]
-        for place in places:
-            self._check_size(place)
-        manifest = {"version": 1, "run": number, **about, "files": places}
-        text = json.dumps(manifest, indent=1, ensure_ascii=False)
-        DISK.sync_directory(staging)  # the executors have synced the files in it
-        DISK.sync_directory(self.folder)
-        DISK.replace(self._path("pending", number), f"{text}\n".encode())
-        return self._finish(number), manifest
-
-    def _check_size(self, place: Manifest) -> None:
-        path = self.folder / place["staged"]
-        size = path.stat().st_size if is_file(path) else "no file"
-        if size != place["size_in_bytes"]:
-            raise FileNotFoundError(
-                f"expected {place['size_in_bytes']} bytes written by an executor, found"
-                f" {size}: {path}; all executors and the driver must share {self.path}"
+        arranged, folders = [], {self.path}
+        for number, (name, folder, rows, size_in_bytes) in enumerate(files):
+            file = self.path / name
+            size = file.stat().st_size if is_file(file) else "no file"
+            if size != size_in_bytes:
+                raise FileNotFoundError(
+                    f"expected {size_in_bytes} bytes written by an executor, found"
+                    f" {size}: {file}; all executors and the driver must share"
+                    f" {self.path}"
+                )
+            place = self.path / DATA / folder
+            place.mkdir(parents=True, exist_ok=True)
+            final = f"{prefix}-part-{number:05d}"
+            DISK.rename(file, place / f"{final}{STAGED}")
+            folders |= {place, place.parent, self.path / DATA}
+            arranged.append(
+                {
+                    "path": f"{folder}/{final}.parquet",
+                    "rows": rows,
+                    "size_in_bytes": size,
+                }
             )
+        for directory in sorted(folders):
+            DISK.sync_directory(directory)
+        return arranged
 
-    def _finish(self, number: int) -> Path:
-        """Complete the moves of a committed run; return the manifest's path."""
-        pending = self._path("pending", number)
-        changed = {self.path}
-        for staged_names, names in self._moves(pending):
-            staged, target = (
-                self.folder.joinpath(*staged_names),
-                self.path.joinpath(*names),
-            )
-            if is_file(staged):
-                target.parent.mkdir(parents=True, exist_ok=True)
-                staged.replace(target)
-            elif not is_file(target):
-                raise CorruptCheckpointError(
-                    f"expected {staged} or {target}, found neither"
-                ).located(pending)
-            changed |= {target.parent, target.parent.parent}
+    def move_files(self, out: Path) -> None:
+        """Move the arranged files to their places in the output.
+
+        Raises `LogStateError` if a directory on the way is a symbolic link.
+        """
+        data, changed = self.path / DATA, {out}
+        for folder in sorted(data.glob("topic=*/date=*")):
+            names = folder.relative_to(data).parts
+            check_directories(self.path, [DATA, *names])
+            check_directories(out, names)
+            place = out.joinpath(*names)
+            DISK.make_directories(place)
+            for file in sorted(folder.glob(f"*{STAGED}")):
+                DISK.rename(file, place / f"{file.stem}.parquet")
+            changed |= {place, place.parent}
         for directory in sorted(changed):
             DISK.sync_directory(directory)
-        done = pending.replace(self._path("manifest", number))
-        DISK.sync_directory(self.folder)
+
+
+class JobFolder:
+    """The job's own files in an output directory, held by one job; see `locked`."""
+
+    def __init__(self, out: Path) -> None:
+        self.out, self.path = out, out / FOLDER
+
+    def remove_staged(self) -> None:
+        """Remove what interrupted runs have staged."""
+        for left in sorted(self.path.glob(f"{STAGING}*")):
+            shutil.rmtree(left, ignore_errors=True)  # a lost task may still write
+
+    @contextmanager
+    def staged(self, run: int) -> Iterator[StagedRun]:
+        """Make the staging directory of a run, and remove it in the end."""
+        prefix = f"{STAGING}{run:05d}-"
+        path = Path(tempfile.mkdtemp(prefix=prefix, dir=self.path.absolute()))
+        try:
+            yield StagedRun(path)
+        finally:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+class ParquetOutput:
+    """The runs in an output directory.
+
+    `finished` is the number of a run that was interrupted after its commit, and is
+    complete now. Raises `LogStateError` if an earlier version of the job left a run
+    that only it can complete.
+    """
+
+    def __init__(self, folder: JobFolder) -> None:
+        self._folder, self.out = folder, folder.out
+        if pending := self._numbers("pending"):
+            error = LogStateError(
+                f"run {pending[0]} was interrupted while its files were moved:"
+                f" {folder.path / f'pending-{pending[0]:05d}.json'}"
+            )
+            error.add_note(
+                "An earlier version of kafkalog wrote it. Run the job once with that"
+                " version, which moves the rest; this one continues then."
+            )
+            raise error
+        self.finished: int | None = None
+        for number in self._numbers("committed"):
+            self._finish(number)
+            self.finished = number
+        folder.remove_staged()
+        numbers = self._numbers("manifest")
+        self.last = self._read(numbers[-1]) if numbers else None
+
+    @property
+    def next_run(self) -> int:
+        """The number of the next run."""
+        return 1 if self.last is None else int(self.last["run"]) + 1
+
+    def commit(
+        self, staged: StagedRun, files: Sequence[StagedParquet], about: Manifest
+    ) -> tuple[Path, Manifest]:
+        """Commit a run and move its files; return the manifest's path and content.
+
+        Raises `FileNotFoundError` if a file is missing; nothing is committed then.
+        """
+        number = self.next_run
+        arranged = staged.arrange(files, f"run-{number:05d}")
+        manifest = {"version": 1, "run": number, **about, "files": arranged}
+        text = json.dumps(manifest, indent=1, ensure_ascii=False)
+        DISK.replace(staged.path / MANIFEST, f"{text}\n".encode())
+        DISK.rename(staged.path, self._committed(number))
+        DISK.sync_directory(self._folder.path)
+        return self._finish(number), manifest
+
+    def _finish(self, number: int) -> Path:
+        """Move the files of a committed run to their places; return the manifest."""
+        committed, done = self._committed(number), self._manifest(number)
+        check_directories(self._folder.path, [committed.name])
+        if not done.exists():
+            StagedRun(committed).move_files(self.out)
+            DISK.rename(committed / MANIFEST, done)
+            DISK.sync_directory(self._folder.path)
+        shutil.rmtree(committed, ignore_errors=True)
         return done
 
-    def _moves(self, pending: Path) -> list[tuple[Names, Names]]:
-        """Return the staged file and the place of each move in a journal.
+    def _committed(self, number: int) -> Path:
+        return self._folder.path / f"{COMMITTED}{number:05d}"
 
-        Raises `CorruptCheckpointError` for a path that leads out of the directory, and
-        `LogStateError` if a directory on the way is a symbolic link.
-        """
-        try:
-            moves = [
-                (
-                    contained_names(place["staged"], STAGED_NAMES),
-                    contained_names(place["path"], PLACE_NAMES),
-                )
-                for place in self._read_at(pending)["files"]
-            ]
-        except (ValueError, LookupError, TypeError) as error:
-            reason = f"invalid journal of a run: {error}"
-            raise CorruptCheckpointError(reason).located(pending) from None
-        for staged, place in moves:
-            check_directories(self.folder, staged[:-1])
-            check_directories(self.path, place[:-1])
-        return moves
-
-    def _path(self, kind: str, number: int) -> Path:
-        return self.folder / f"{kind}-{number:05d}.json"
+    def _manifest(self, number: int) -> Path:
+        return self._folder.path / f"manifest-{number:05d}.json"
 
     def _numbers(self, kind: str) -> list[int]:
-        matches = (NUMBERED.fullmatch(path.name) for path in self.folder.iterdir())
+        names = (path.name for path in self._folder.path.iterdir())
+        matches = map(NUMBERED.fullmatch, names)
         return sorted(int(match[2]) for match in matches if match and match[1] == kind)
 
-    def _read(self, kind: str, number: int) -> Manifest:
-        return self._read_at(self._path(kind, number))
-
-    def _read_at(self, path: Path) -> Manifest:
+    def _read(self, number: int) -> Manifest:
+        path = self._manifest(number)
         try:
             manifest: Any = json.loads(read_regular(path))
         except (ValueError, RecursionError) as error:
@@ -210,21 +232,21 @@ class JobOutput:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[JobOutput]:
+def locked(path: Path) -> Iterator[JobFolder]:
     """Lock a directory for one job; make it if it is missing.
 
     Raises `BlockingIOError` while another job has the lock; the message names its
     process.
 
-    >>> with tempfile.TemporaryDirectory() as out, locked(Path(out)) as output:
-    ...     print(output.last())
+    >>> with tempfile.TemporaryDirectory() as out, locked(Path(out)) as folder:
+    ...     print(ParquetOutput(folder).last)
     None
     """
-    output = JobOutput(path)
-    DISK.make_directories(output.folder)
+    folder = JobFolder(path)
+    DISK.make_directories(folder.path)
     check_directories(path, [FOLDER])
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
-    descriptor = os.open(output.folder / LOCK, flags, 0o666)
+    descriptor = os.open(folder.path / LOCK, flags, 0o666)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -234,7 +256,7 @@ def locked(path: Path) -> Iterator[JobOutput]:
             raise BlockingIOError(EAGAIN, reason, str(path)) from None
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, _holder().encode(), 0)
-        yield output
+        yield folder
     finally:
         os.close(descriptor)
 

@@ -62,7 +62,7 @@ class TaskResult(NamedTuple):
     """
 
     files: list[StagedParquet]
-    rows: dict[tuple[str, int], int]
+    rows: Counter[tuple[str, int]]
     skipped: list[str]
     error: Exception | None = None
 
@@ -81,12 +81,14 @@ class TaskWriter:
         self._check_visible()
         stop = self.staging / STOP
         if stop.exists():
-            return TaskResult([], {}, [], KafkaLogError("another task has failed"))
+            return TaskResult(
+                [], Counter(), [], KafkaLogError("another task has failed")
+            )
         try:
             return self._write(task)
         except FATAL_ERRORS as error:
             stop.touch()
-            return TaskResult([], {}, [], error)
+            return TaskResult([], Counter(), [], error)
 
     def _write(self, task: ReadTask) -> TaskResult:
         files = _TaskFiles(self.staging, self.compression)
@@ -100,7 +102,7 @@ class TaskWriter:
                 for date, part in by_date(batch):
                     folder = f"topic={segment_range.topic}/date={date}"
                     files.add(folder, part.select(self.columns))
-        return TaskResult(files.finish(), dict(rows), skipped)
+        return TaskResult(files.finish(), rows, skipped)
 
     def _check_visible(self) -> None:
         if not self.staging.is_dir():

@@ -1,8 +1,8 @@
 """One run of the job: the records since the last run, from log directories to files.
 
-The manifest of the last run and the log directories determine the offsets to read. The
-tasks are then planned, executors write files, and the driver commits them. A run reads
-up to the offsets that were available when it began; the next one continues there.
+The output and the log directories determine the offsets to read. The tasks are then
+planned, executors write files, and the driver commits them. A run reads up to the
+offsets that were available when it began; the next one continues there.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 import builtins
 import re
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -22,7 +23,13 @@ from kafkalog.errors import ConfigError, KafkaLogError, LocatedError, LogLockedE
 from kafkalog.export.file_export import check_target
 from kafkalog.optional_packages import require
 from kafkalog.query.task_planning import OffsetRange
-from kafkalog.spark.job_output import FOLDER, JobOutput, Manifest, locked
+from kafkalog.spark.job_output import (
+    FOLDER,
+    Manifest,
+    ParquetOutput,
+    StagedRun,
+    locked,
+)
 from kafkalog.spark.job_parquet import (
     FATAL_ERRORS,
     TaskResult,
@@ -64,19 +71,22 @@ class Job:
             raise ConfigError("expected columns besides topic, which is in the path")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)
 class JobOutcome:
-    """The manifest of a run and its path, None if there was nothing new.
+    """The ranges that a run read, none if there was nothing new, and what it left out.
 
-    `finished` is the number of an earlier, interrupted run that this one completed.
+    Of Parquet files also the manifest and its path. `finished` is the number of an
+    earlier, interrupted run that this one completed.
     """
 
+    ranges: list[OffsetRange] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
     manifest: Manifest | None = None
     path: Path | None = None
     finished: int | None = None
 
 
-def run_job(job: Job, session: Callable[[], Any]) -> JobOutcome:
+def run_parquet_job(job: Job, session: Callable[[], Any]) -> JobOutcome:
     """Write the new records as one run; call `session` to start Spark if needed.
 
     A run that reads nothing, but found data lost, writes a manifest only.
@@ -85,25 +95,39 @@ def run_job(job: Job, session: Callable[[], Any]) -> JobOutcome:
     earlier runs wrote other columns, and the errors of reading. Nothing has been
     written then.
     """
-    from kafkalog.spark.batch_query import open_partitions, warn_of_ignored_options
-
-    warn_of_ignored_options(job.options)
-    partitions = open_partitions(job.options)
-    losses: list[str] = []
-    with locked(job.out) as output:
-        finished = output.recover()
-        last = output.last()
-        if last is not None and last["columns"] != list(job.columns):
-            raise ConfigError(
-                f"expected the columns of earlier runs, {', '.join(last['columns'])},"
-                f" got {', '.join(job.columns)}: {job.out}"
-            )
-        new = find_new_offsets(job.options, partitions, last, losses.append)
-        if not new.ranges and not losses:
-            return JobOutcome(finished=finished)
-        run = _JobRun(job, partitions, new, output, last)
-        path, manifest = run.make(session, losses)
-        return JobOutcome(manifest=manifest, path=path, finished=finished)
+    partitions = open_checked(job)
+    with locked(job.out) as folder:
+        output = ParquetOutput(folder)
+        outcome = JobOutcome(finished=output.finished)
+        known: dict[TopicPartition, int] = {}
+        options = job.options
+        if output.last is not None:
+            _check_columns(job, output.last["columns"])
+            known = offsets_from_json(output.last["offsets"])
+            options = replace(options, starting=EARLIEST)
+        new = find_new_offsets(options, partitions, known, outcome.left_out.append)
+        if not new.ranges and not outcome.left_out:
+            return outcome
+        outcome.ranges = new.ranges
+        started = datetime.now(UTC)
+        with folder.staged(output.next_run) as staged:
+            written = write_files(job, staged, partitions, new.ranges, session)
+            outcome.left_out = [*dict.fromkeys(outcome.left_out + written.skipped)]
+            about = {
+                "kafkalog": kafkalog.__version__,
+                "started": started.isoformat(timespec="seconds"),
+                "ended": datetime.now(UTC).isoformat(timespec="seconds"),
+                "columns": list(job.columns),
+                "rows": written.rows.total(),
+                "offsets": offsets_to_json(new.ends),
+                "partitions": [
+                    _partition_entry(read, written.rows, partitions)
+                    for read in new.ranges
+                ],
+                "left_out": outcome.left_out,
+            }
+            outcome.path, outcome.manifest = output.commit(staged, written.files, about)
+    return outcome
 
 
 def check_out(out: Path) -> None:
@@ -114,46 +138,57 @@ def check_out(out: Path) -> None:
     check_target(out, overwrite=(out / FOLDER).is_dir())
 
 
-class NewOffsets(NamedTuple):
-    """The ranges that a run reads, and the offsets at which the next run starts.
+def open_checked(job: Job) -> LogPartitions:
+    """List the partitions that a job reads from; warn of options without effect."""
+    from kafkalog.spark.batch_query import open_partitions, warn_of_ignored_options
 
-    `unchanged` are the offsets of partitions that this run does not read.
-    """
+    warn_of_ignored_options(job.options)
+    return open_partitions(job.options)
+
+
+def _check_columns(job: Job, earlier: list[str]) -> None:
+    if earlier != list(job.columns):
+        raise ConfigError(
+            f"expected the columns of earlier runs, {', '.join(earlier)},"
+            f" got {', '.join(job.columns)}: {job.out}"
+        )
+
+
+class NewOffsets(NamedTuple):
+    """The ranges that a run reads, and the offsets at which the next run starts."""
 
     ranges: list[OffsetRange]
     ends: dict[TopicPartition, int]
-    unchanged: dict[TopicPartition, int]
 
 
 def find_new_offsets(
     options: SourceOptions,
     partitions: LogPartitions,
-    last: Manifest | None,
+    known: Mapping[TopicPartition, int],
     warn: Callable[[str], None],
 ) -> NewOffsets:
     """Return the ranges of the next run, and its end in each selected partition.
 
-    The first run starts at the options' starting offsets. Later ones start where `last`
-    ended, and at the earliest offset of new partitions. A known partition that is
-    missing is reported as lost data, and is not in the next manifest.
+    `known` are the offsets at which earlier runs ended; other partitions start as
+    `options` say. A known partition that is missing is reported as lost data, and has
+    no end.
     """
-    if last is None:
-        starts = starting_offsets(options, partitions)
-        ends = ending_offsets(options, partitions)
+    selected = options.topics.select(partitions.topic_partitions())
+    starts = {tp: known[tp] for tp in selected if tp in known}
+    if len(starts) < len(selected):
+        starts = starting_offsets(options, partitions) | starts
+    ends = ending_offsets(options, partitions)
+    if not known:
         resolved = replace(
             options, starting=SpecificOffsets(starts), ending=SpecificOffsets(ends)
         )
-        return NewOffsets(batch_ranges(resolved, partitions, warn), ends, {})
-    known = offsets_from_json(last["offsets"])
-    selected = options.topics.select(partitions.topic_partitions())
-    begin = SpecificOffsets({tp: known.get(tp, EARLIEST) for tp in selected})
-    starts = starting_offsets(replace(options, starting=begin), partitions)
-    ends = not_before(starts, ending_offsets(options, partitions), partitions)
+        return NewOffsets(batch_ranges(resolved, partitions, warn), ends)
+    ends = not_before(starts, ends, partitions)
     expected = options.topics.select({*partitions.topic_partitions(), *known})
     missing = {tp: known[tp] for tp in expected if tp not in starts}
     ranges = stream_ranges(options, partitions, {**missing, **starts}, ends, warn)
-    unchanged = {tp: offset for tp, offset in known.items() if tp not in missing}
-    return NewOffsets(ranges, ends, unchanged)
+    kept = {tp: offset for tp, offset in known.items() if tp not in missing}
+    return NewOffsets(ranges, {**kept, **ends})
 
 
 def not_before(
@@ -173,91 +208,67 @@ def not_before(
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _JobRun:
-    """A run that has ranges to read or losses to report."""
+def write_files(
+    job: Job,
+    staged: StagedRun,
+    partitions: LogPartitions,
+    ranges: list[OffsetRange],
+    session: Callable[[], Any],
+) -> TaskResult:
+    """Write the records of ranges on the executors; return all results as one."""
+    whole = TaskResult([], Counter(), [])
+    if not ranges:
+        return whole
+    from kafkalog.spark.batch_query import plan_input_partitions
 
-    job: Job
-    partitions: LogPartitions
-    new: NewOffsets
-    output: JobOutput
-    last: Manifest | None
+    context, columns = session().sparkContext, file_columns(job.columns)
+    inputs = plan_input_partitions(
+        job.options, partitions, ranges, cores=context.defaultParallelism
+    )
+    tasks = [input_partition.task for input_partition in inputs]
+    if not tasks:
+        return whole
+    writer = TaskWriter(
+        reader=TaskReader.from_options(job.options, read_schema(columns)),
+        columns=columns,
+        staging=staged.path,
+        compression=job.compression,
+    )
+    results: list[TaskResult]
+    with errors_of_spark():
+        results = context.parallelize(tasks, len(tasks)).map(writer).collect()
+    failed = [result.error for result in results if result.error is not None]
+    if failed:  # a fatal error ended the others
+        raise min(failed, key=lambda error: not isinstance(error, FATAL_ERRORS))
+    for result in results:
+        whole.files.extend(result.files)
+        whole.rows.update(result.rows)
+        whole.skipped.extend(result.skipped)
+    return whole
 
-    def make(
-        self, session: Callable[[], Any], losses: list[str]
-    ) -> tuple[Path, Manifest]:
-        """Write and commit the run; return the manifest and its path."""
-        started = datetime.now(UTC)
-        number = 1 if self.last is None else self.last["run"] + 1
-        with self.output.staged(number) as staging:
-            results = self._write(session(), staging) if self.new.ranges else []
-            failed = [result.error for result in results if result.error is not None]
-            if failed:  # a fatal error ended the others
-                raise min(failed, key=lambda error: not isinstance(error, FATAL_ERRORS))
-            rows: Counter[TopicPartition] = Counter()
-            for result in results:
-                rows.update(result.rows)
-                losses += result.skipped
-            about = {
-                "kafkalog": kafkalog.__version__,
-                "started": started.isoformat(timespec="seconds"),
-                "ended": datetime.now(UTC).isoformat(timespec="seconds"),
-                "columns": list(self.job.columns),
-                "rows": rows.total(),
-                "offsets": offsets_to_json({**self.new.unchanged, **self.new.ends}),
-                "partitions": [
-                    self._partition_entry(read, rows) for read in self.new.ranges
-                ],
-                "left_out": list(dict.fromkeys(losses)),
-            }
-            files = [file for result in results for file in result.files]
-            return self.output.commit(number, staging, files, about)
 
-    def _partition_entry(
-        self, read: OffsetRange, rows: Counter[TopicPartition]
-    ) -> dict[str, Any]:
-        return {
-            "topic": read.topic,
-            "partition": read.partition,
-            "start": read.start,
-            "end": read.end,
-            "rows": rows[read.topic_partition],
-            "directory": str(self.partitions.directory(read.topic_partition)),
-        }
+def _partition_entry(
+    read: OffsetRange, rows: Counter[TopicPartition], partitions: LogPartitions
+) -> dict[str, Any]:
+    return {
+        "topic": read.topic,
+        "partition": read.partition,
+        "start": read.start,
+        "end": read.end,
+        "rows": rows[read.topic_partition],
+        "directory": str(partitions.directory(read.topic_partition)),
+    }
 
-    def _write(self, spark: Any, staging: Path) -> list[TaskResult]:
-        """Write the records of all ranges on the executors."""
-        from kafkalog.spark.batch_query import plan_input_partitions
 
-        context, writer = spark.sparkContext, self._writer(staging)
-        inputs = plan_input_partitions(
-            self.job.options,
-            self.partitions,
-            self.new.ranges,
-            cores=context.defaultParallelism,
-        )
-        tasks = [input_partition.task for input_partition in inputs]
-        if not tasks:
-            return []
-        java_error = require("py4j.protocol", "spark").Py4JError
-        python_error = require("pyspark.errors", "spark").PySparkException
-        try:
-            results: list[TaskResult] = (
-                context.parallelize(tasks, len(tasks)).map(writer).collect()
-            )
-        except (java_error, python_error) as error:
-            raise error_from_spark(str(error)) from error
-        return results
-
-    def _writer(self, staging: Path) -> TaskWriter:
-        options, columns = self.job.options, file_columns(self.job.columns)
-        reader = TaskReader.from_options(options, read_schema(columns))
-        return TaskWriter(
-            reader=reader,
-            columns=columns,
-            staging=staging,
-            compression=self.job.compression,
-        )
+@contextmanager
+def errors_of_spark() -> Iterator[None]:
+    """Raise the error of a task, or a `KafkaLogError`, for an error of Spark."""
+    java_error = require("py4j.protocol", "spark").Py4JError
+    python_error = require("pyspark.errors", "spark").PySparkException
+    try:
+        yield
+    except (java_error, python_error) as error:
+        raise error_from_spark(str(error)) from error
 
 
 def error_from_spark(text: str) -> Exception:

@@ -158,6 +158,20 @@ def test_corruption_fails_the_job_and_nothing_is_written(spark, logs, tmp_path):
 
 
 @pytest.mark.spark
+def test_a_run_that_failed_does_not_fix_the_offsets_of_the_next(spark, logs, tmp_path):
+    out, path = tmp_path / "out", logs / "orders-0" / f"{0:020d}.log"
+    corrupt(path)
+    some = ("--assign", '{"orders":[0]}', *FORM)
+    ended(call(logs, out, *some), 1)
+    starts = ("--starting-offsets", '{"orders":{"0":100}}')
+    ends = ("--ending-offsets", '{"orders":{"0":150}}')
+    first = printed_by(call(logs, out, *some, *starts, *ends))
+    assert spans(first) == [("orders", 0, 100, 150, 50)]
+    assert spans(printed_by(call(logs, out, *some))) == [("orders", 0, 150, 300, 150)]
+    assert sorted(row[2] for row in lakes.rows(out)) == list(range(100, 300))
+
+
+@pytest.mark.spark
 def test_skipped_corruption_is_listed_in_the_manifest(spark, logs, tmp_path):
     out, path = tmp_path / "out", logs / "orders-0" / f"{0:020d}.log"
     corrupt(path)
@@ -208,17 +222,55 @@ def test_a_run_interrupted_after_its_commit_is_completed(spark, logs, tmp_path):
     out = tmp_path / "out"
     message = printed_by(call(logs, out, *FORM))
     folder = out / "_kafkalog"
-    (folder / "staging-00001-x").mkdir()
-    for file in message["files"]:
-        staged = folder / "staging-00001-x" / file["staged"].split("/")[1]
-        (out / file["path"]).rename(staged)
-        file["staged"] = f"staging-00001-x/{staged.name}"
-    del message["manifest"]
-    (folder / "pending-00001.json").write_text(json.dumps(message))
-    (folder / "manifest-00001.json").unlink()
+    committed = folder / "committed-00001"
+    for file in message["files"][1:]:
+        staged = committed / "data" / file["path"]
+        staged.parent.mkdir(parents=True)
+        (out / file["path"]).rename(staged.with_suffix(".staged"))
+    (folder / "manifest-00001.json").rename(committed / "manifest.json")
     printed = ended(call(logs, out), 0)
     assert printed.startswith("completed run 1, which was interrupted\nnothing new")
     assert len(lakes.rows(out)) == 450
+
+
+@pytest.mark.spark
+def test_a_run_whose_files_and_manifest_are_removed_is_repeated(spark, logs, tmp_path):
+    out = tmp_path / "out"
+    call(logs, out, "--ending-offsets", '{"orders":{"0":9,"1":9},"audit":{"0":9}}')
+    first = lakes.files_of(out)
+    call(logs, out)
+    (out / "_kafkalog" / "manifest-00002.json").unlink()
+    for path in set(lakes.files_of(out)) - set(first):
+        (out / path).unlink()
+    message = printed_by(call(logs, out, *FORM))
+    assert (message["run"], message["rows"]) == (2, 450 - 27)
+    assert len({row[:3] for row in lakes.rows(out)}) == len(lakes.rows(out)) == 450
+
+
+@pytest.mark.spark
+def test_the_manifest_of_an_earlier_version_is_continued(spark, logs, tmp_path):
+    out = tmp_path / "out"
+    message = printed_by(call(logs, out, *FORM))
+    path = out / message["manifest"]
+    manifest = lakes.manifest(out, 1)
+    for number, file in enumerate(manifest["files"]):
+        file["staged"] = f"staging-00001-x1y2z3/{number}.staged"
+    path.write_text(json.dumps(manifest))
+    lakes.add_segment(logs, "orders-0", 300, 20)
+    message = printed_by(call(logs, out, *FORM))
+    assert message["run"] == 2
+    assert spans(message) == [("orders", 0, 300, 320, 20)]
+    assert len({row[:3] for row in lakes.rows(out)}) == len(lakes.rows(out)) == 470
+
+
+@pytest.mark.spark
+def test_a_journal_of_an_earlier_version_exits_with_4(spark, logs, tmp_path):
+    folder = tmp_path / "out" / "_kafkalog"
+    folder.mkdir(parents=True)
+    (folder / "pending-00003.json").touch()
+    printed = ended(call(logs, tmp_path / "out"), 4)
+    assert "run 3 was interrupted while its files were moved" in printed
+    assert "Run the job once with that version" in printed
 
 
 @pytest.mark.spark

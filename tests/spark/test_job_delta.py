@@ -1,21 +1,28 @@
-"""The job with ``--to delta`` where Spark has no Delta, and options that it rejects.
+"""The job with ``--to delta``: its commits, and options that it rejects.
 
-``tests/interop/test_delta_job.py`` runs it with Delta's jars.
+``tests/interop/test_delta_job.py`` reads its tables with Delta's own jars.
 """
 
 from __future__ import annotations
 
-import pytest
+import datetime
+import json
+import shutil
+import sys
 
-from kafkalog.export.delta_table import application_id
+import pytest
+from deltalake import DeltaTable
+
+from kafkalog.export.delta_table import DeltaAppender, application_id
 from kafkalog.spark import job_delta
-from kafkalog.spark.job_delta import find_ranges
-from kafkalog.spark.job_output import locked
+from kafkalog.spark.job_output import FOLDER, locked
+from kafkalog.spark.job_run import find_new_offsets
 from kafkalog.spark.log_partitions import LogPartitions
-from kafkalog.spark.offset_ranges import OffsetRange
 from kafkalog.spark.read_options import parse_options
 from tests.spark import lakes
-from tests.spark.lakes import ended
+from tests.spark.lakes import FORM, ended, printed_by
+
+DATE = "2023-11-14"
 
 
 @pytest.fixture
@@ -31,21 +38,113 @@ def ranges(logs, known, **options):
     parsed = parse_options({"path": str(logs), **options}, streaming=False)
     lost = []
     partitions = LogPartitions([logs])
-    found = find_ranges(parsed, partitions, known, lost.append)
-    return [tuple(one) for one in found if one.length], lost
+    found = find_new_offsets(parsed, partitions, known, lost.append).ranges
+    return [tuple(one) for one in found], lost
+
+
+def rows(out):
+    """Return topic, partition, offset and date of each row of the table."""
+    names = ["topic", "partition", "offset", "date"]
+    table = DeltaTable(str(out)).to_pyarrow_table(columns=names)
+    return sorted(tuple(row.values()) for row in table.to_pylist())
+
+
+def expected_rows(**ends):
+    date = datetime.date.fromisoformat(DATE)
+    return sorted(
+        (topic, int(partition), offset, date)
+        for name, end in ends.items()
+        for topic, partition in [name.split("_")]
+        for offset in range(end)
+    )
 
 
 @pytest.mark.spark
-def test_without_deltas_jars_the_error_names_the_package(spark, logs, tmp_path):
-    ran = call(logs, tmp_path / "out")
-    error = ended(ran, 3)
-    assert (
-        f"Delta is missing in Spark: --conf spark.jars.packages={job_delta.PACKAGE}"
-        in error
-    )
-    assert not list((tmp_path / "out").glob("_delta_log"))
-    # The job is for a process of its own; here other tests have the session after it.
-    spark.conf.unset("spark.sql.catalog.spark_catalog")
+def test_each_run_is_one_commit_of_what_is_new(spark, logs, tmp_path):
+    out = tmp_path / "out"
+    ended(call(logs, out), 0)
+    lakes.add_segment(logs, "orders-0", 300, 150)
+    lakes.add_segment(logs, "orders-2", 0, 20)
+    assert printed_by(call(logs, out, *FORM)) == {
+        "table": str(out),
+        "partitions": [
+            {"topic": "orders", "partition": 0, "start": 300, "end": 450},
+            {"topic": "orders", "partition": 2, "start": 0, "end": 20},
+        ],
+    }
+    ends = {"orders_0": 450, "orders_1": 100, "orders_2": 20, "audit_0": 50}
+    assert rows(out) == expected_rows(**ends)
+    table = DeltaTable(str(out))
+    assert table.version() == 2  # 0 made the table
+    for name, end in ends.items():
+        topic, partition = name.split("_")
+        application = application_id(topic, int(partition))
+        assert table.transaction_version(application) == end
+    assert "nothing to append" in ended(call(logs, out), 0)
+    assert table.metadata().partition_columns == ["topic", "date"]
+    read = DeltaTable(str(out)).to_pyarrow_table()
+    names = [field.name for field in table.schema().fields]
+    assert read.schema.names == names
+    assert set(read["value"].to_pylist()) == {b"value " * 10}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_run_killed_around_its_commit_appends_each_record_once(
+    spark, logs, tmp_path, monkeypatch, moment
+):
+    out = tmp_path / "out"
+    call(logs, out, "--subscribe", "audit")
+    append = DeltaAppender.append_files
+
+    def dying(self, *arguments):
+        if moment == "after":
+            append(self, *arguments)
+        raise OSError(5, "killed", "here")
+
+    monkeypatch.setattr(DeltaAppender, "append_files", dying)
+    assert "killed: here" in ended(call(logs, out), 3)
+    monkeypatch.undo()
+    lakes.add_segment(logs, "orders-1", 100, 7)
+    ended(call(logs, out), 0)
+    assert rows(out) == expected_rows(orders_0=300, orders_1=107, audit_0=50)
+
+
+@pytest.mark.spark
+def test_a_table_that_another_version_wrote_is_continued(spark, logs, tmp_path):
+    out = tmp_path / "out"
+    call(logs, out)
+    shutil.rmtree(out / FOLDER)
+    lakes.add_segment(logs, "audit-0", 50, 5)
+    ended(call(logs, out), 0)
+    assert rows(out) == expected_rows(orders_0=300, orders_1=100, audit_0=55)
+
+
+@pytest.mark.spark
+def test_corruption_fails_the_job_and_nothing_is_appended(spark, logs, tmp_path):
+    path = logs / "orders-0" / f"{0:020d}.log"
+    data = bytearray(path.read_bytes())
+    data[80] ^= 1
+    path.write_bytes(data)
+    assert f"{path} at byte 0" in ended(call(logs, tmp_path / "out"), 1)
+    assert {one.name for one in (tmp_path / "out").iterdir()} == {FOLDER}
+
+
+@pytest.mark.spark
+def test_a_commit_counts_the_records_of_its_files(spark, logs, tmp_path):
+    ended(call(logs, tmp_path / "out"), 0)
+    commit = tmp_path / "out" / "_delta_log" / f"{1:020}.json"
+    actions = [json.loads(line) for line in commit.read_text().splitlines()]
+    added = [action["add"] for action in actions if "add" in action]
+    assert sum(json.loads(one["stats"])["numRecords"] for one in added) == 450
+    for one in added:
+        assert (tmp_path / "out" / one["path"]).stat().st_size == one["size"]
+
+
+def test_without_deltalake_the_error_names_the_extra(logs, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+    assert "kafkalog[delta]" in ended(call(logs, tmp_path / "out"), 3)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_run_while_another_one_is_writing_is_refused(logs, tmp_path):
@@ -102,6 +201,9 @@ def test_a_log_that_has_become_shorter_is_reported(logs):
 
 
 def test_application_ids_are_those_of_the_command():
-    assert application_id(*OffsetRange("a-b", 7, 0, 1).topic_partition) == (
-        "kafkalog/a-b-7"
-    )
+    assert application_id("a-b", 7) == "kafkalog/a-b-7"
+
+
+def test_a_file_of_rows_without_a_date_has_a_null_in_its_partition():
+    path = f"topic=a=b/date={job_delta.NO_DATE}/part-00000.parquet"
+    assert job_delta.partition_values(path) == {"topic": "a=b", "date": None}

@@ -14,7 +14,7 @@ from kafkalog.decoding.read_policy import ReadPolicy
 from kafkalog.errors import CorruptRecordError
 from kafkalog.query.task_planning import OffsetRange, plan_tasks
 from kafkalog.spark import job_parquet
-from kafkalog.spark.job_output import locked
+from kafkalog.spark.job_output import ParquetOutput, locked
 from kafkalog.spark.job_parquet import TaskWriter, by_date, file_columns, read_schema
 from kafkalog.spark.log_partitions import LogPartitions
 from kafkalog.spark.read_options import default_columns
@@ -171,25 +171,38 @@ def test_an_executor_without_the_output_directory_is_an_error(logs, tmp_path):
 
 @pytest.fixture
 def lake(logs, tmp_path):
-    """Make a directory with a complete, a committed and an unfinished run."""
+    """Make a directory with a complete, a partly moved and an unfinished run."""
     out = tmp_path / "lake"
-    for number in (1, 2):
-        with locked(out) as output, output.staged(number) as staging:
-            output.commit(number, staging, written(staging, logs).files, {})
-    folder = out / "_kafkalog"
-    (folder / "manifest-00002.json").rename(folder / "pending-00002.json")
-    (folder / "staging-00003-killed").mkdir()
-    written(folder / "staging-00003-killed", logs)
+    with locked(out) as folder:
+        for _ in (1, 2):
+            output = ParquetOutput(folder)
+            with folder.staged(output.next_run) as staged:
+                output.commit(staged, written(staged.path, logs).files, {})
+    hidden = out / "_kafkalog"
+    committed = hidden / "committed-00002"
+    moving = committed / "data" / "topic=orders" / NOV_14
+    moving.mkdir(parents=True)
+    (hidden / "manifest-00002.json").rename(committed / "manifest.json")
+    [file] = (out / "topic=orders" / NOV_14).glob("run-00002-*")
+    file.rename(moving / f"{file.stem}.staged")
+    (hidden / "staging-00003-killed").mkdir()
+    written(hidden / "staging-00003-killed", logs)
     return out
 
 
 def test_readers_list_only_files_of_committed_runs(lake):
-    found = lakes.table(lake)
-    assert found.num_rows == 620
+    moved = pq.read_metadata(
+        next(lake.glob(f"topic=orders/{NOV_14}/run-00001-*.parquet"))
+    ).num_rows
+    rows = 620 - moved
+    assert lakes.table(lake).num_rows == rows
     pattern = f"{lake}/**/*.parquet"
     query = f"select count(*), max(date), min(topic) from read_parquet('{pattern}')"
     last = datetime.date(2023, 11, 16)
-    assert duckdb.sql(query).fetchall() == [(620, last, "audit")]
+    assert duckdb.sql(query).fetchall() == [(rows, last, "audit")]
     frame = pl.read_parquet(pattern, hive_partitioning=True)
-    assert (frame.height, frame["date"].max()) == (620, last)
+    assert (frame.height, frame["date"].max()) == (rows, last)
     assert set(frame["topic"]) == {"audit", "orders"}
+    with locked(lake) as folder:
+        assert ParquetOutput(folder).finished == 2
+    assert pl.read_parquet(pattern).height == 620
