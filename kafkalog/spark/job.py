@@ -24,7 +24,13 @@ from click.core import ParameterSource
 from kafkalog.cli import command_output, exits, terminal
 from kafkalog.cli.command_options import compression_option, examples
 from kafkalog.cli.command_output import TableField
-from kafkalog.errors import ConfigError, KafkaLogError, LogLockedError, LogStateError
+from kafkalog.errors import (
+    CommitConflictError,
+    ConfigError,
+    KafkaLogError,
+    LogLockedError,
+    LogStateError,
+)
 
 if TYPE_CHECKING:
     from kafkalog.spark.job_run import JobOutcome
@@ -304,7 +310,7 @@ def _run(
         run, check = run_delta_job, check_table
     with _refused(FileExistsError, PermissionError):
         check(out)
-    with _refused(BlockingIOError, LogStateError):
+    with _refused(BlockingIOError, CommitConflictError, LogStateError):
         return run(job, session)
 
 
