@@ -71,7 +71,8 @@ def flush_unlocked(
         runtime.check_open()
         offset = log.log_end_offset if offset is None else min(offset, log.reach)
         end = offset + 1 if inclusive else offset
-        start, cuts, was_rolled = log.recovery_point, log.cuts, offset in log.segments
+        start, was_rolled = log.recovery_point, offset in log.segments
+        truncations = log.truncations
         if end <= start:
             return
         segments = log.segments.between(start, end)
@@ -81,7 +82,7 @@ def flush_unlocked(
     with runtime.lock:
         runtime.check_open()
         rolled_since = offset in log.segments and not was_rolled
-        if log.cuts == cuts and not rolled_since:
+        if log.truncations == truncations and not rolled_since:
             _note_flushed(log, offset)
     if rolled_since:
         flush_unlocked(log, offset, inclusive=inclusive)

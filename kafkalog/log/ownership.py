@@ -45,8 +45,8 @@ from kafkalog.storage.forked_process import FORK_LOCK, leave_after_fork
 Name = tuple[str, int]
 """Topic and partition."""
 
-WHOLE: Final = None
-"""The name that stands for all logs of a directory."""
+ALL_LOGS: Final = None
+"""Given in place of a log's name by a caller that opens every log of a directory."""
 
 _owned: Final[dict[Path, OwnedDirectory]] = {}
 
@@ -252,7 +252,7 @@ class OwnedDirectory:
             return
         with FORK_LOCK:
             # If a directory is owned as a whole, `_open` does not list its logs.
-            if name not in self._open and WHOLE not in self._open:
+            if name not in self._open and ALL_LOGS not in self._open:
                 return
             self._in_order &= in_order
             if not in_order:
@@ -278,9 +278,9 @@ class OwnedDirectory:
         self._disk.sync_directory(self.path)
 
     def _check_not_open(self, name: Name | None) -> None:
-        if WHOLE in self._open or (name is WHOLE and self._open):
+        if ALL_LOGS in self._open or (name is ALL_LOGS and self._open):
             raise LogLockedError(f"its logs are open for writing already: {self.path}")
-        if name is not WHOLE and name in self._open:
+        if name is not ALL_LOGS and name in self._open:
             raise LogLockedError(
                 f"{name[0]}-{name[1]} is open for writing already: {self.path}"
             )
@@ -289,7 +289,7 @@ class OwnedDirectory:
 def own_directory(path: Path, name: Name | None, disk: Disk = DISK) -> OwnedDirectory:
     """Lock a log directory to write to one of its logs; return its owner.
 
-    The owner is shared within the process, unless `name` is `WHOLE`. A missing
+    The owner is shared within the process, unless `name` is `ALL_LOGS`. A missing
     directory is created, but not its parent. Raises `LogLockedError` if another process
     has it locked, or this process has the log open.
     """

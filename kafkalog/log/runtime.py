@@ -114,7 +114,7 @@ class Runtime:
             raise LogClosedError(self._closed_because)
 
     def fail(self, error: BaseException) -> None:
-        """Set `failure`, after which only closing is accepted.
+        """Set `failure`; from then on every call but `close` and `abandon` raises it.
 
         Only `DISK_FAILURES` are kept themselves. The traceback of another error would
         keep objects alive that the interrupted calls had opened.

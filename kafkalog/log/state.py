@@ -101,7 +101,7 @@ class LogState:
     `leads_alone` is whether there is no other replica, and no caller sets the high
     watermark. `cut` is the log end offset after a truncation inside a batch, and the
     end of the last batch that is left.
-    `cuts` counts how often the end was moved back.
+    `truncations` counts how often the end was moved back.
     """
 
     directory: Path
@@ -122,7 +122,7 @@ class LogState:
     cut: tuple[int, int] | None = None
     first_unstable: OffsetMetadata | None = None
     last_flushed_ms: int = 0
-    cuts: int = 0
+    truncations: int = 0
 
     @property
     def log_end_offset(self) -> int:
@@ -192,6 +192,6 @@ class LogState:
     def move_end(self, offset: int) -> None:
         """Set the log end offset, at the end of the active segment."""
         active = self.segments.active
-        self.cuts += offset < self.end.offset
+        self.truncations += offset < self.end.offset
         self.end = OffsetMetadata(offset, active.base_offset, active.size)
         self.recovery_point = min(self.recovery_point, offset)

@@ -19,7 +19,7 @@ from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.state import LogState
 
 
-def place_or_offset(log: LogState, offset: int) -> OffsetMetadata:
+def offset_metadata_or_unknown(log: LogState, offset: int) -> OffsetMetadata:
     """Return an offset with its position, or without one if it is not in the log."""
     try:
         return place_of(log, offset)
@@ -40,7 +40,7 @@ def update_high_watermark(log: LogState, place: OffsetMetadata) -> int:
 def increment_high_watermark(log: LogState, place: OffsetMetadata) -> bool:
     """Raise the high watermark, as a leader does; return whether it has moved.
 
-    It also moves to the same offset in a later segment.
+    The same offset is also set if it is now the start of a later segment, after a roll.
     """
     if place.offset > log.log_end_offset:
         raise LogArgumentError(
@@ -66,7 +66,9 @@ def raise_to_log_end(log: LogState) -> None:
 def high_watermark_place(log: LogState) -> OffsetMetadata:
     """Return the high watermark with its position; this may lower it to its batch."""
     if log.high_watermark.is_bare:
-        _set_high_watermark(log, place_or_offset(log, log.high_watermark.offset))
+        _set_high_watermark(
+            log, offset_metadata_or_unknown(log, log.high_watermark.offset)
+        )
     return log.high_watermark
 
 
@@ -85,7 +87,7 @@ def last_stable_place(log: LogState) -> OffsetMetadata:
     if unstable is None or unstable.offset >= high.offset:
         return high
     if unstable.is_bare:
-        log.first_unstable = unstable = place_or_offset(log, unstable.offset)
+        log.first_unstable = unstable = offset_metadata_or_unknown(log, unstable.offset)
     return unstable
 
 
@@ -126,7 +128,7 @@ def find_first_unstable(log: LogState) -> None:
     """Set the first unstable offset from the open transactions of the producers."""
     first = log.producers.first_unstable_offset()
     if first is not None and (first.is_bare or first.offset < log.log_start_offset):
-        first = place_or_offset(log, max(first.offset, log.log_start_offset))
+        first = offset_metadata_or_unknown(log, max(first.offset, log.log_start_offset))
     log.first_unstable = first
 
 

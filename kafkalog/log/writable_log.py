@@ -48,7 +48,7 @@ from kafkalog.log.log_fetch import (
 from kafkalog.log.log_segments import list_segments
 from kafkalog.log.offset_lookup import NOT_FOUND, for_each_time
 from kafkalog.log.offset_metadata import OffsetMetadata
-from kafkalog.log.ownership import OwnedDirectory
+from kafkalog.log.ownership import Name, OwnedDirectory
 from kafkalog.log.producers.producer_append import TV_UNKNOWN
 from kafkalog.log.producers.producer_entry import NO_GUARD, ProducerStateEntry
 from kafkalog.log.producers.producer_state import producer_states_at
@@ -116,6 +116,7 @@ class WritableLog(ClosedAtEnd):
         self.path = locate(state.directory)
         name = parse_partition_dir(state.directory.absolute().name)
         self.topic, self.partition = (name.topic, name.partition) if name else ("", -1)
+        self._name: Name = self.topic, self.partition
 
     def __repr__(self) -> str:
         return f"<WritableLog {self.path}>"
@@ -182,9 +183,9 @@ class WritableLog(ClosedAtEnd):
         return self._log.recovery_point
 
     @property
-    def cuts(self) -> int:
+    def truncations(self) -> int:
         """How often the log was truncated since it was opened."""
-        return self._log.cuts
+        return self._log.truncations
 
     @property
     def last_flushed_ms(self) -> int:
@@ -692,7 +693,7 @@ class WritableLog(ClosedAtEnd):
         with self.runtime.lock, self.runtime.guard():
             offset = integer("high watermark", offset)
             self._log.leads_alone = False
-            place = watermarks.place_or_offset(self._log, offset)
+            place = watermarks.offset_metadata_or_unknown(self._log, offset)
             if place.offset != offset:  # inside a batch
                 place = OffsetMetadata(offset)
             return watermarks.increment_high_watermark(self._log, place)
@@ -839,9 +840,8 @@ class WritableLog(ClosedAtEnd):
         (True, 1)
         """
         with self.runtime.lock, self.runtime.guard():
-            name = self.topic, self.partition
             offset = integer("offset", offset)
-            return truncation.truncate_to(self._log, offset, self.owner, name)
+            return truncation.truncate_to(self._log, offset, self.owner, self._name)
 
     def truncate_fully(self, offset: int, log_start_offset: int | None = None) -> None:
         """Remove all records, and continue at `offset`.
@@ -868,12 +868,11 @@ class WritableLog(ClosedAtEnd):
         (7, 7)
         """
         with self.runtime.lock, self.runtime.guard():
-            owner, name = self.owner, (self.topic, self.partition)
             offset = integer("offset", offset)
             start = offset
             if log_start_offset is not None:
                 start = integer("log start offset", log_start_offset)
-            truncation.truncate_fully(self._log, offset, owner, name, start)
+            truncation.truncate_fully(self._log, offset, self.owner, self._name, start)
 
     def update_config(self, config: LogConfig) -> None:
         """Change the settings; existing segments keep their index settings.
@@ -1229,12 +1228,12 @@ class WritableLog(ClosedAtEnd):
     def _close_in_order(self) -> None:
         if self._log.leads_alone:
             watermarks.update_high_watermark(self._log, self._log.end)
-        close_in_order(self._log, self.owner, (self.topic, self.partition))
+        close_in_order(self._log, self.owner, self._name)
         self._release(in_order=True)
 
     def _release(self, *, in_order: bool) -> None:
         if self.owner is not None:
-            self.owner.release((self.topic, self.partition), in_order=in_order)
+            self.owner.release(self._name, in_order=in_order)
             self.owner = None
 
     def abandon(self) -> None:
@@ -1321,7 +1320,7 @@ class WritableLog(ClosedAtEnd):
         False
         """
         with self.runtime.lock, self.runtime.guard():
-            deletion.delete_log(self._log, self.owner, (self.topic, self.partition))
+            deletion.delete_log(self._log, self.owner, self._name)
             self._release(in_order=True)
             self._abandon()
         self.runtime.stop()

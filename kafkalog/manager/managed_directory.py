@@ -23,7 +23,7 @@ from kafkalog.errors import LogClosedError, LogStateError, UnsupportedFormatErro
 from kafkalog.formats.partition_files import format_clean_shutdown
 from kafkalog.formats.properties import MetaProperties
 from kafkalog.log.clock import Clock, Scheduler
-from kafkalog.log.ownership import WHOLE, Name, OwnedDirectory, own_directory
+from kafkalog.log.ownership import ALL_LOGS, Name, OwnedDirectory, own_directory
 from kafkalog.log.recovery.log_loading import load_log
 from kafkalog.log.runtime import DISK_FAILURES
 from kafkalog.log.topic_settings import PartitionSettings, TopicSettings
@@ -91,7 +91,7 @@ class ManagedDirectory:
         """
         try:
             self._context.disk.make_directories(self.path)
-            self._owned = own_directory(self.path, WHOLE, self._context.disk)
+            self._owned = own_directory(self.path, ALL_LOGS, self._context.disk)
         except OSError as error:
             self.fail(error)
 
@@ -490,7 +490,7 @@ class ManagedDirectory:
             raise self.failure
         marker = None if self.found.linked else format_clean_shutdown()
         in_order = not any(log.runtime.was_interrupted for log in self.all_logs())
-        self._owned.release(WHOLE, in_order=in_order, marker=marker)
+        self._owned.release(ALL_LOGS, in_order=in_order, marker=marker)
         self._owned = None
 
     def _close(self, log: WritableLog) -> Exception | None:
@@ -525,7 +525,7 @@ class ManagedDirectory:
         for log in self.all_logs():
             log.abandon()
         with suppress(OSError):  # the first error is the one to report
-            self._owned.release(WHOLE, in_order=not self._loads)
+            self._owned.release(ALL_LOGS, in_order=not self._loads)
         self.logs.clear()
         self.futures.clear()
         self._owned = None

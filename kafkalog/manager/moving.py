@@ -131,12 +131,13 @@ class Copy:
 
     current: WritableLog
     future: WritableLog
-    cuts: int
+    truncations: int
     equal_to: int
 
     def is_of(self, current: WritableLog, future: WritableLog) -> bool:
         """Return whether the logs are the same, the current one since not truncated."""
-        return (self.current, self.future, self.cuts) == (current, future, current.cuts)
+        copied = self.current, self.future, self.truncations
+        return copied == (current, future, current.truncations)
 
     def advance(self, max_bytes: int) -> int:
         """Compare or copy about `max_bytes`; return the number of bytes.
@@ -285,7 +286,7 @@ class Mover:
         current, future = source.reopen_if_closed(name), target.futures[name]
         copy = self._copies.get(name)
         if copy is None or not copy.is_of(current, future):
-            copy = Copy(current, future, current.cuts, future.log_start_offset)
+            copy = Copy(current, future, current.truncations, future.log_start_offset)
             self._copies[name] = copy
         return copy
 

@@ -21,7 +21,7 @@ from typing import Final
 from kafkalog.errors import LogArgumentError
 from kafkalog.formats.checkpoint import format_offsets, salvage_offsets
 from kafkalog.log.log_segments import list_first
-from kafkalog.log.ownership import WHOLE, own_directory
+from kafkalog.log.ownership import ALL_LOGS, own_directory
 from kafkalog.log.topic_settings import TopicSettings
 from kafkalog.rehearsal.log_rehearsal import CheckpointedOffsets
 from kafkalog.repairs.id_repair import find_id_changes
@@ -178,7 +178,7 @@ class DirectoryRepair:
 
     def apply(self, allow_data_loss: bool) -> RepairReport:
         """Change the files, and keep the originals."""
-        owned = own_directory(self._root, WHOLE, self._disk)
+        owned = own_directory(self._root, ALL_LOGS, self._disk)
         try:
             self._finish_interrupted()
             with TemporaryDirectory(prefix="kafkalog-repair-") as place:
@@ -197,11 +197,11 @@ class DirectoryRepair:
                     raise
             return replace(report, applied=True, backup=str(kept.directory))
         finally:
-            owned.release(WHOLE, in_order=True)
+            owned.release(ALL_LOGS, in_order=True)
 
     def undo(self) -> RepairReport:
         """Restore the originals of the last repair."""
-        owned = own_directory(self._root, WHOLE, self._disk)
+        owned = own_directory(self._root, ALL_LOGS, self._disk)
         try:
             kept = self._newest_backup()
             if kept is None:
@@ -211,7 +211,7 @@ class DirectoryRepair:
             actions = kept.actions
             kept.undo()
         finally:
-            owned.release(WHOLE, in_order=True)
+            owned.release(ALL_LOGS, in_order=True)
         return RepairReport(
             applied=True,
             undone=True,
