@@ -3,6 +3,7 @@
 from libc.stdint cimport INT64_MIN, int64_t, uint8_t
 
 from kafkalog._speedups._batch cimport Batch
+from kafkalog._speedups._cursor cimport be32, be64
 
 cpdef enum IndexFault:
     # In the order of Kafka's checks.
@@ -22,13 +23,11 @@ cdef enum:
 
 
 cdef struct OffsetEnd:
-    # `GrowingOffsetIndex.end`
     int64_t left  # entries that still fit
     int64_t offset  # of the last entry, INT64_MIN without one
 
 
 cdef struct TimeEnd:
-    # `GrowingTimeIndex.end`
     int64_t left  # without the reserved slot
     int64_t timestamp  # of the last entry, -1 without one
     int64_t offset  # of the last entry, INT64_MIN without one
@@ -46,6 +45,30 @@ cdef struct Entries:
     int64_t times
     uint8_t[MOST_ENTRIES * INDEX_ENTRY] index
     uint8_t[MOST_ENTRIES * TIME_ENTRY] time
+
+
+cdef inline OffsetEnd offset_end_of(fields, int64_t base) except *:
+    # `GrowingIndex.end` of an offset index.
+    cdef OffsetEnd end
+    cdef bytes newest
+    end.left, newest = fields
+    end.offset = INT64_MIN
+    if len(newest) >= INDEX_ENTRY:
+        end.offset = base + be32(<const uint8_t*>newest + len(newest) - INDEX_ENTRY)
+    return end
+
+
+cdef inline TimeEnd time_end_of(fields, int64_t base) except *:
+    # `GrowingIndex.end` of a time index.
+    cdef TimeEnd end
+    cdef bytes newest
+    cdef const uint8_t* at
+    end.left, newest = fields
+    end.timestamp, end.offset = -1, INT64_MIN
+    if len(newest) >= TIME_ENTRY:
+        at = <const uint8_t*>newest + len(newest) - TIME_ENTRY
+        end.timestamp, end.offset = be64(at), base + be32(at + 8)
+    return end
 
 
 cdef inline void put_be(uint8_t* at, int64_t value, int width) noexcept nogil:

@@ -4,8 +4,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-_OffsetEnd: TypeAlias = tuple[int, int]
-_TimeEnd: TypeAlias = tuple[int, int, int]
+_IndexEnd: TypeAlias = tuple[int, bytes]
 _Filling: TypeAlias = tuple[int, int, int]
 
 class IndexFault(IntEnum):
@@ -18,10 +17,10 @@ class IndexFault(IntEnum):
     TIME_FAR = 6
 
 def offset_entry(
-    base: int, end: _OffsetEnd, offset: int, position: int
+    base: int, end: _IndexEnd, offset: int, position: int
 ) -> tuple[bytes, IndexFault]: ...
 def time_entry(
-    base: int, end: _TimeEnd, timestamp: int, offset: int
+    base: int, end: _IndexEnd, timestamp: int, offset: int
 ) -> tuple[bytes, IndexFault]: ...
 def make_entries(
     rows: npt.NDArray[np.void],  # (n,) Batch
@@ -30,7 +29,7 @@ def make_entries(
     base: int,
     interval: int,
     filling: _Filling,
-    offset_end: _OffsetEnd,
-    time_end: _TimeEnd,
+    offset_end: _IndexEnd,
+    time_end: _IndexEnd,
     skip_full: bool,
 ) -> tuple[int, int, IndexFault, bytes, bytes, _Filling]: ...

@@ -8,21 +8,9 @@ from libc.stdint cimport int64_t
 from kafkalog._speedups._rows cimport Rows, rows_of
 
 
-cdef OffsetEnd offset_end_of(fields) except *:
-    cdef OffsetEnd end
-    end.left, end.offset = fields
-    return end
-
-
-cdef TimeEnd time_end_of(fields) except *:
-    cdef TimeEnd end
-    end.left, end.timestamp, end.offset = fields
-    return end
-
-
 def offset_entry(int64_t base, end, int64_t offset, int64_t position):
     """Return an entry of an offset index with an `end`, and its `IndexFault`."""
-    cdef OffsetEnd index = offset_end_of(end)
+    cdef OffsetEnd index = offset_end_of(end, base)
     cdef Entries made
     made.offsets = 0
     fault = add_offset(&index, base, offset, position, &made)
@@ -34,7 +22,7 @@ def time_entry(int64_t base, end, int64_t timestamp, int64_t offset):
 
     Without a fault there is none if the timestamp is not above the last one.
     """
-    cdef TimeEnd index = time_end_of(end)
+    cdef TimeEnd index = time_end_of(end, base)
     cdef Entries made
     made.times = 0
     fault = add_time(&index, base, timestamp, offset, &made)
@@ -51,14 +39,14 @@ def make_entries(
     if more than `interval` bytes precede it, counted from the start of the batch with
     the entry before. `filling` is the count so far, the greatest timestamp, and the
     last offset of its batch. The ends state how many entries still fit each index, and
-    its last entry. With `skip_full` no entries are made while an index is full.
+    the entries appended last, as on disk. With `skip_full` no entries are made while an index is full.
 
     Returns the number and the position of the batch at which a fault or a full output
     ends the call, the fault, the entries of both indexes, and `filling` then.
     """
     cdef Filling state
-    cdef OffsetEnd offsets = offset_end_of(offset_end)
-    cdef TimeEnd times = time_end_of(time_end)
+    cdef OffsetEnd offsets = offset_end_of(offset_end, base)
+    cdef TimeEnd times = time_end_of(time_end, base)
     cdef IndexFault fault = IndexFault.FITS
     cdef Entries made
     cdef Rows batches = rows_of(rows)

@@ -4,7 +4,8 @@ import numpy as np
 import numpy.typing as npt
 
 _Limits: TypeAlias = tuple[int, int, int, int, int, int, int, int]
-_End: TypeAlias = tuple[int, ...]  # 11 fields
+_IndexEnd: TypeAlias = tuple[int, bytes]
+_End: TypeAlias = tuple[int, int, int, int, int, int, _IndexEnd, _IndexEnd]
 _Filling: TypeAlias = tuple[int, int, int]
 # data, (rows,) Batch, (appends + 1,) bounds of rows and of bytes, (appends,) Append
 _AppendArrays: TypeAlias = tuple[

@@ -11,7 +11,7 @@ from kafkalog._speedups._placing cimport place_append
 from kafkalog._speedups._rows cimport AppendArrays, address_of, append_arrays_of
 from kafkalog._speedups.entries cimport (
     INDEX_ENTRY, MOST_ENTRIES, TIME_ENTRY, Entries, Filling, IndexFault, OffsetEnd,
-    TimeEnd, count_batch, is_far
+    TimeEnd, count_batch, is_far, offset_end_of, time_end_of
 )
 
 cdef enum:
@@ -59,14 +59,15 @@ cdef Limits limits_of(fields) except *:
     return most
 
 
-cdef End end_of(fields) except *:
+cdef End end_of(fields, int64_t base) except *:
     cdef End end
     (
         end.next_offset, end.size, end.first_timestamp,
         end.filling.since, end.filling.timestamp, end.filling.timestamp_offset,
-        end.offsets.left, end.offsets.offset,
-        end.times.left, end.times.timestamp, end.times.offset,
+        offsets, times,
     ) = fields
+    end.offsets = offset_end_of(offsets, base)
+    end.times = time_end_of(times, base)
     return end
 
 
@@ -94,7 +95,7 @@ def must_roll(
 ):
     """Return whether an append of `size` bytes goes into a new segment."""
     cdef Limits most = limits_of(limits)
-    cdef End at = end_of(end)
+    cdef End at = end_of(end, most.base)
     return rolls(&most, &at, size, max_timestamp, last_offset, now_ms)
 
 
@@ -214,7 +215,7 @@ def plan_run(
     cdef Py_ssize_t count = of.info.count, i = first, producers = 0
     cdef Sequence* sequence = NULL
     cdef Limits most = limits_of(limits)
-    cdef End at = end_of(end)
+    cdef End at = end_of(end, most.base)
     cdef Entries made
     if first < 0:
         raise ValueError(f"first append {first}, expected at least 0")

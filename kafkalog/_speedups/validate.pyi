@@ -5,7 +5,7 @@ import numpy as np
 import numpy.typing as npt
 
 _Requirements: TypeAlias = tuple[bool, bool, bool, bool, int, int]
-_Rules: TypeAlias = tuple[bool, bool, int, bool, int, int, int, int]
+_Rules: TypeAlias = tuple[bool, bool, int, bool, int, int, int]
 # data, (rows,) Batch, (appends + 1,) bounds of rows and of bytes, (appends,) Append
 _AppendArrays: TypeAlias = tuple[
     npt.NDArray[np.uint8],
@@ -39,6 +39,7 @@ def take_batches(
     buffers: list[Any],  # bytes-like
     required: _Requirements,
     rules: _Rules | None,
+    now_ms: int,
     arrays: _AppendArrays,  # filled
 ) -> tuple[int, int, bool]: ...  # appends accepted, rows filled, any compressed
 def survey_batches(
@@ -47,10 +48,12 @@ def survey_batches(
     arrays: _AppendArrays,  # completed
     first: int,
     rules: _Rules,
+    now_ms: int,
 ) -> int: ...  # appends accepted
 def stamp_batches(
     arrays: _AppendArrays,  # completed
     rules: _Rules,
+    now_ms: int,
 ) -> int: ...  # batches done
 def place_batches(
     arrays: _AppendArrays,  # completed
@@ -85,5 +88,6 @@ def find_record_faults(
     timestamps: npt.NDArray[np.int64],  # const int64_t[::1], (n,)
     offsets: npt.NDArray[np.int64],  # const int64_t[::1], (n,)
     rules: _Rules,
+    now_ms: int,
     faults: npt.NDArray[np.uint8],  # uint8_t[::1], (n,), filled
 ) -> None: ...

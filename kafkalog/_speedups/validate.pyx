@@ -299,21 +299,25 @@ cdef inline bint survey_batch(
     return batch.count == 0 or (batch.count > 0 and at.pos == at.end)
 
 
-cdef Rules rules_of(tuple rules) except *:
-    # `validation.append_policy.AppendPolicy.as_tuple`
-    cdef int64_t now = rules[4], before = rules[5], after = rules[6]
-    cdef uint64_t earliest = <uint64_t>now - <uint64_t>before
-    cdef uint64_t span = <uint64_t>before + <uint64_t>after
-    if rules[3]:
-        span = ANY_TIME
-    return Rules(
-        rules[0], rules[1], rules[2], rules[3], rules[7], <uint64_t>now, earliest, span
-    )
+cdef Rules rules_of(fields, int64_t now_ms) except *:
+    # `validation.append_policy.RecordRequirements`, at a time.
+    cdef Rules rules
+    cdef int64_t before, after
+    (
+        rules.from_client, rules.keyed, rules.codec, rules.at_append, before, after,
+        rules.leader_epoch,
+    ) = fields
+    rules.now = <uint64_t>now_ms
+    rules.earliest = rules.now - <uint64_t>before
+    rules.span = <uint64_t>before + <uint64_t>after
+    if rules.at_append:
+        rules.span = ANY_TIME
+    return rules
 
 
-def stays_in_format(row not None, tuple rules not None):
+def stays_in_format(row not None, rules not None):
     """Return whether a batch is not rebuilt, if its offsets are consecutive."""
-    cdef Rules leader_rules = rules_of(rules)
+    cdef Rules leader_rules = rules_of(rules, 0)
     return keeps_format(row_of(row), &leader_rules)
 
 
@@ -322,11 +326,12 @@ def find_record_faults(
     const int32_t[::1] key_lengths not None,
     const int64_t[::1] timestamps not None,
     const int64_t[::1] offsets not None,
-    tuple rules not None,
+    rules not None,
+    int64_t now_ms,
     uint8_t[::1] faults not None,
 ):
     """Set `faults` to the `RecordFault` flags of each record of the batch `row`."""
-    cdef Rules leader_rules = rules_of(rules)
+    cdef Rules leader_rules = rules_of(rules, now_ms)
     cdef Py_ssize_t i, count = faults.shape[0]
     cdef const Batch* batch = row_of(row)
     cdef bint stamped = batch.magic and batch.attributes & LOG_APPEND_TIME != 0
@@ -414,7 +419,9 @@ cdef inline bint survey_append(
     return True
 
 
-def take_batches(list buffers not None, required, rules, tuple arrays not None):
+def take_batches(
+    list buffers not None, required, rules, int64_t now_ms, tuple arrays not None
+):
     """Copy appends, and fill the arrays with their headers, bounds and sums.
 
     `arrays` are those of `validation.appends.Appends`: data, rows, row bounds, byte
@@ -440,7 +447,7 @@ def take_batches(list buffers not None, required, rules, tuple arrays not None):
     cdef Buffers held
     cdef int64_t begin = 0, end
     if surveyed:
-        leader_rules = rules_of(rules)
+        leader_rules = rules_of(rules, now_ms)
     if len(buffers) != appends:
         raise ValueError(f"{len(buffers)} buffers, expected {appends}: appends")
     to.row_bounds[0] = to.byte_bounds[0] = 0
@@ -474,21 +481,22 @@ def survey_batches(
     const int64_t[::1] bounds not None,
     tuple arrays not None,
     Py_ssize_t first,
-    tuple rules not None,
+    rules not None,
+    int64_t now_ms,
 ):
     """Validate the records of appends from `first` on, and complete those accepted.
 
     `arrays` are those of `take_batches`, with one batch an append. The records of each,
     decompressed, are between two of the `bounds` in `src`. `rules` are: whether the
     appends are from a client, whether keys are required, the codec (-1 any), whether
-    the topic replaces timestamps, the time of the append, how much before and after it
-    a timestamp may be, and the leader epoch. An append is accepted if it is a batch of
+    the topic replaces timestamps, how much before and after `now_ms` a timestamp may
+    be, and the leader epoch. An append is accepted if it is a batch of
     magic 2 that keeps its format, with a valid header, and all its records are complete
     and have no `RecordFault`. It gets its number of records and greatest timestamp, and
     its batch what `stamp_batches` writes. Returns the appends accepted before the first
     that is not.
     """
-    cdef Rules leader_rules = rules_of(rules)
+    cdef Rules leader_rules = rules_of(rules, now_ms)
     cdef Cursor at = Cursor(data=NULL, pos=0, end=0)
     cdef AppendArrays of = append_arrays_of(arrays)
     cdef Py_ssize_t i, done = 0, count = bounds.shape[0] - 1
@@ -516,16 +524,16 @@ def survey_batches(
     return done
 
 
-def stamp_batches(tuple arrays not None, tuple rules not None):
+def stamp_batches(tuple arrays not None, rules not None, int64_t now_ms):
     """Write leader epoch, timestamp type and max timestamp into the batches.
 
     `arrays` are those of `take_batches`, with one batch an append, and `rules` those of
-    `survey_batches`. The max timestamp is that of the append, or the time of the append
-    if the topic replaces timestamps; rows and info are updated. Returns the batches
-    done, fewer than all if one is outside the data.
+    `survey_batches`. The max timestamp is that of the append, or `now_ms` if the topic
+    replaces timestamps; rows and info are updated. Returns the batches done, fewer than
+    all if one is outside the data.
     """
     cdef AppendArrays of = append_arrays_of(arrays)
-    cdef Rules leader_rules = rules_of(rules)
+    cdef Rules leader_rules = rules_of(rules, now_ms)
     cdef Py_ssize_t i, done = 0
     cdef Batch* row
     if of.rows.count != of.info.count:

@@ -40,7 +40,6 @@ from kafkalog.errors import (
 )
 from kafkalog.formats.layout import MAX_OFFSET_DELTA
 from kafkalog.indexes.index_table import torn_error
-from kafkalog.integer_limits import MIN_INT64
 from kafkalog.storage.durable_file import DISK, Disk, DurableFile, Write
 from kafkalog.storage.forked_process import leave_after_fork
 
@@ -49,9 +48,6 @@ SMALL_BYTES: Final = 1 << 16
 
 MOST_OPEN: Final = 128
 """Indexes of a process that are kept open, each with two descriptors at most."""
-
-NO_ENTRY: Final = MIN_INT64
-"""The offset of the last entry, for the kernels, if there is none."""
 
 Table = TypeVar("Table")
 Entry = TypeVar("Entry")
@@ -167,6 +163,11 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
         """Number of entries that still fit before the segment must roll."""
         self.load()
         return (self._size - self._used) // self.ENTRY_BYTES
+
+    @property
+    def end(self) -> tuple[int, bytes]:
+        """The entries left, and those appended last, as the kernels take them."""
+        return self.entries_left, self._newest
 
     @property
     def is_full(self) -> bool:

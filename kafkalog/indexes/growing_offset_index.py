@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 from kafkalog import _speedups
 from kafkalog._speedups import IndexFault
 from kafkalog.errors import CorruptIndexError, InvalidOffsetError, LogStateError
-from kafkalog.indexes.growing_index import NO_ENTRY, GrowingIndex
+from kafkalog.indexes.growing_index import GrowingIndex
 from kafkalog.indexes.offset_index import ENTRY, OFFSET, POSITION, OffsetIndex
 
 _SLOT: Final = Struct(">ii")
@@ -78,15 +78,6 @@ class GrowingOffsetIndex(GrowingIndex[OffsetIndex, OffsetPosition]):
             self._ready()
             slot = self._find(POSITION, 0, end, above=True)
             return None if slot < 0 else self._offset_at(slot)
-
-    @property
-    def end(self) -> tuple[int, int]:
-        """The entries left, and the last offset, as the kernels take them."""
-        left, newest = self.entries_left, self._newest
-        if not newest:
-            return left, NO_ENTRY
-        relative, _ = _SLOT.unpack_from(newest, len(newest) - _SLOT.size)
-        return left, self.base_offset + relative
 
     def append(self, offset: int, position: int) -> None:
         """Append an entry for the batch at `position` whose last offset is `offset`."""

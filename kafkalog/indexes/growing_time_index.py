@@ -20,7 +20,7 @@ from kafkalog.errors import (
     LogStateError,
 )
 from kafkalog.formats.layout import NO_TIMESTAMP
-from kafkalog.indexes.growing_index import NO_ENTRY, GrowingIndex
+from kafkalog.indexes.growing_index import GrowingIndex
 from kafkalog.indexes.time_index import ENTRY, OFFSET, TIMESTAMP, TimeIndex
 
 _SLOT: Final = Struct(">qi")
@@ -78,15 +78,6 @@ class GrowingTimeIndex(GrowingIndex[TimeIndex, TimeIndexEntry]):
                 return TimeIndexEntry(NO_TIMESTAMP, self.base_offset)
             return self._at(slot)
 
-    @property
-    def end(self) -> tuple[int, int, int]:
-        """The entries left, and the last one, as the kernels take them."""
-        left, newest = self.entries_left, self._newest
-        if not newest:
-            return left, NO_TIMESTAMP, NO_ENTRY
-        timestamp, relative = _SLOT.unpack_from(newest, len(newest) - _SLOT.size)
-        return left, timestamp, self.base_offset + relative
-
     def maybe_append(
         self, timestamp: int, offset: int, *, skip_full: bool = False
     ) -> None:
@@ -96,10 +87,10 @@ class GrowingTimeIndex(GrowingIndex[TimeIndex, TimeIndexEntry]):
         """
         with self._lock:
             self._ready()
-            left, *last = self.end
+            left, newest = self.end
             entry, fault = _speedups.time_entry(
                 self.base_offset,
-                (1 if skip_full else left, *last),
+                (1 if skip_full else left, newest),
                 timestamp,
                 offset,
             )

@@ -148,8 +148,9 @@ class Appender:
         self._log = log
         self._memory = AppendMemory()
         self._encoded: tuple[Bytes, Bytes] | None = None
-        self._config = log.config
-        self._rules = rules_of(log.config)
+        # The policy of the last call, and what it follows from: mostly the same.
+        self._asked: tuple[Any, ...] = ()
+        self._policy: AppendPolicy | None = None
 
     def policy(
         self,
@@ -165,22 +166,31 @@ class Appender:
         The leader epoch is by default the latest one of the log, or 0.
         """
         log = self._log
-        if log.config is not self._config:
-            self._config, self._rules = log.config, rules_of(log.config)
-        if leader_epoch is None:
-            latest = log.leader_epochs.latest
-            leader_epoch = 0 if latest is None else latest.epoch
-        else:
-            leader_epoch = integer("leader epoch", leader_epoch, MAX_INT32)
-        return AppendPolicy(
-            self._rules,
-            origin_of(origin),
+        now_ms, latest = log.runtime.now_ms(), log.leader_epochs.latest
+        asked = (
+            log.config,
+            latest,
+            origin,
             leader_epoch,
-            log.runtime.now_ms(),
-            as_follower,
             guard,
             transaction_version,
+            as_follower,
         )
+        if self._policy is not None and asked == self._asked:
+            return self._policy.at(now_ms)
+        if leader_epoch is None:
+            leader_epoch = 0 if latest is None else latest.epoch
+        policy = AppendPolicy.of(
+            rules_of(log.config),
+            origin_of(origin),
+            integer("leader epoch", leader_epoch, MAX_INT32),
+            now_ms,
+            as_follower=as_follower,
+            guard=guard,
+            transaction_version=transaction_version,
+        )
+        self._asked, self._policy = asked, policy
+        return policy
 
     def append(self, views: list[Any], policy: AppendPolicy) -> list[Outcome]:
         """Append each of `views`, made by `as_view`, and return the outcome of each.

@@ -87,11 +87,8 @@ class SegmentEnd(NamedTuple):
     bytes_since_entry: int
     greatest_timestamp: int
     offset_of_greatest: int
-    index_left: int  # entries that still fit the offset index
-    last_indexed: int  # offset of its last entry
-    times_left: int  # entries that still fit the time index
-    last_time: int  # timestamp of its last entry
-    last_time_offset: int
+    offset_index: tuple[int, bytes]  # `GrowingIndex.end` of the indexes
+    time_index: tuple[int, bytes]
 
 
 def segment_limits(log: LogState) -> SegmentLimits:
@@ -119,8 +116,8 @@ def segment_end(log: LogState) -> SegmentEnd:
         segment.rolling_timestamp,
         segment.bytes_since_index_entry,
         *segment.greatest_timestamp,
-        *segment.offset_index.end,
-        *segment.time_index.end,
+        segment.offset_index.end,
+        segment.time_index.end,
     )
 
 

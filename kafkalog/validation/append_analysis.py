@@ -49,7 +49,7 @@ from kafkalog.formats.layout import (
     NO_LEADER_EPOCH,
 )
 from kafkalog.integer_limits import MAX_INT64
-from kafkalog.validation.append_policy import HeaderRequirements, KernelRules
+from kafkalog.validation.append_policy import HeaderRequirements, RecordRequirements
 from kafkalog.validation.appends import APPEND, AppendMemory, Appends
 from kafkalog.validation.batch_records import read_records
 
@@ -72,7 +72,7 @@ def analyze_appends(
     `CorruptRecordError`, `OffsetsOutOfOrderError`, and `LogArgumentError` for an
     unknown codec and for a size that no batch can have.
     """
-    accepted = accept_all(views, required, None, memory)
+    accepted = accept_all(views, required, None, 0, memory)
     if accepted is not None:
         return accepted[0]
     singles = [_analyze(np.frombuffer(view, np.uint8), required) for view in views]
@@ -92,7 +92,8 @@ def as_view(buffer: Any) -> Any:
 def accept_all(
     views: list[Any],
     required: HeaderRequirements,
-    rules: KernelRules | None,
+    rules: RecordRequirements | None,
+    now_ms: int,
     memory: AppendMemory,
 ) -> tuple[Appends, bool] | None:
     """Return the appends if all of them meet the requirements, None otherwise.
@@ -101,13 +102,14 @@ def accept_all(
     whether there are any.
     """
     data = memory.joined.bytes_for(sum(map(len, views)))
-    row_bounds, byte_bounds = np.empty((2, len(views) + 1), np.int64)
+    row_bounds = np.empty(len(views) + 1, np.int64)
+    byte_bounds = np.empty(len(views) + 1, np.int64)
     info = memory.info_rows(len(views))
     while True:
         rows = memory.rows
         arrays = data, rows, row_bounds, byte_bounds, info
         accepted, count, is_compressed = _speedups.take_batches(
-            views, required, rules, arrays
+            views, required, rules, now_ms, arrays
         )
         if accepted == len(views):
             appends = Appends(data, rows[:count], row_bounds, byte_bounds, info, {})
@@ -127,7 +129,7 @@ def _analyze(data: Bytes, required: HeaderRequirements) -> Appends:
     info = np.empty(1, APPEND)
     row_bounds, byte_bounds = np.empty((2, 2), np.int64)
     arrays = kept.copy(), rows, row_bounds, byte_bounds, info
-    _speedups.take_batches([kept], _NO_REQUIREMENTS, None, arrays)
+    _speedups.take_batches([kept], _NO_REQUIREMENTS, None, 0, arrays)
     return Appends(kept, rows, row_bounds, byte_bounds, info, {})
 
 

@@ -6,16 +6,13 @@ Source: ``LogConfig.java``, ``BrokerCompressionType.java``.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Self
 
 from kafkalog.codecs.compression import Codec
 from kafkalog.config import LogConfig
 from kafkalog.formats.layout import MAX_BATCH_BYTES, TimestampType
 from kafkalog.integer_limits import MAX_INT64
 from kafkalog.validation.appends import AppendOrigin
-
-KernelRules: TypeAlias = tuple[bool, bool, int, bool, int, int, int, int]
-"""The requirements of an `AppendPolicy` on records, as the kernels take them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,55 +80,86 @@ class HeaderRequirements(NamedTuple):
     max_bytes: int
 
 
-class AppendPolicy(NamedTuple):
-    """All that one call of an append depends on, but its bytes and the log's state.
+class RecordRequirements(NamedTuple):
+    """Requirements on a batch that a leader appends, as the kernels take them.
 
-    `rules` are those of the topic, `now_ms` is the time of the call. `as_follower` is
-    whether the batches are those of a leader's log. `guard` is the verification guard
-    of a transaction, 0 for none; `transaction_version` that of a marker, -1 if unknown.
+    `codec` is -1 for any. `at_append` is whether the topic replaces timestamps.
+    """
+
+    from_client: bool
+    keyed: bool
+    codec: int
+    at_append: bool
+    timestamp_before_max_ms: int
+    timestamp_after_max_ms: int
+    leader_epoch: int
+
+
+class AppendPolicy(NamedTuple):
+    """All that a call of an append depends on, but its bytes and the log's state.
+
+    `rules` are those of the topic. `assigns_offsets` is whether the batches get their
+    offsets here; otherwise they have them. `guard` is the verification guard of a
+    transaction, 0 for none; `transaction_version` that of a marker, -1 if unknown.
+    `now_ms` is the time of the call. The requirements follow from the rest.
     """
 
     rules: AppendRules
     origin: AppendOrigin
     leader_epoch: int
+    assigns_offsets: bool
+    guard: int
+    transaction_version: int
+    header_requirements: HeaderRequirements
+    record_requirements: RecordRequirements
     now_ms: int
-    as_follower: bool = False
-    guard: int = 0
-    transaction_version: int = -1
 
-    @property
-    def assigns_offsets(self) -> bool:
-        """Whether the batches get their offsets here; otherwise they have them."""
-        return not self.as_follower and self.origin is not AppendOrigin.RAFT_LEADER
+    @classmethod
+    def of(
+        cls,
+        rules: AppendRules,
+        origin: AppendOrigin,
+        leader_epoch: int,
+        now_ms: int,
+        *,
+        as_follower: bool = False,
+        guard: int = 0,
+        transaction_version: int = -1,
+    ) -> Self:
+        """Return the policy of a call; a follower accepts batches of any size."""
+        assigns_offsets = not as_follower and origin is not AppendOrigin.RAFT_LEADER
+        return cls(
+            rules,
+            origin,
+            leader_epoch,
+            assigns_offsets,
+            guard,
+            transaction_version,
+            HeaderRequirements(
+                origin is AppendOrigin.RAFT_LEADER,
+                origin is AppendOrigin.CLIENT,
+                origin is AppendOrigin.REPLICATION,
+                not assigns_offsets,
+                leader_epoch,
+                MAX_INT64 if as_follower else rules.max_message_bytes,
+            ),
+            RecordRequirements(
+                origin is AppendOrigin.CLIENT,
+                rules.compacted,
+                -1 if rules.codec is None else int(rules.codec),
+                rules.timestamp_type is TimestampType.LOG_APPEND_TIME,
+                rules.timestamp_before_max_ms,
+                rules.timestamp_after_max_ms,
+                leader_epoch,
+            ),
+            now_ms,
+        )
 
     @property
     def at_append(self) -> bool:
         """Whether records get the time of the append as their timestamp."""
-        return self.rules.timestamp_type is TimestampType.LOG_APPEND_TIME
+        return self.record_requirements.at_append
 
-    @property
-    def header_requirements(self) -> HeaderRequirements:
-        """The requirements on batch headers. A follower accepts batches of any size."""
-        origin = self.origin
-        return HeaderRequirements(
-            origin is AppendOrigin.RAFT_LEADER,
-            origin is AppendOrigin.CLIENT,
-            origin is AppendOrigin.REPLICATION,
-            not self.assigns_offsets,
-            self.leader_epoch,
-            MAX_INT64 if self.as_follower else self.rules.max_message_bytes,
-        )
-
-    def as_tuple(self) -> KernelRules:
-        """Return the requirements on records as the kernels take them."""
-        rules = self.rules
-        return (
-            self.origin is AppendOrigin.CLIENT,
-            rules.compacted,
-            -1 if rules.codec is None else int(rules.codec),
-            self.at_append,
-            self.now_ms,
-            rules.timestamp_before_max_ms,
-            rules.timestamp_after_max_ms,
-            self.leader_epoch,
-        )
+    def at(self, now_ms: int) -> Self:
+        """Return the policy at another time."""
+        return type(self)(*self[:-1], now_ms)

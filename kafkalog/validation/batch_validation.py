@@ -32,7 +32,7 @@ from kafkalog.errors import (
 )
 from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import NO_TIMESTAMP
-from kafkalog.validation.append_policy import AppendPolicy, KernelRules
+from kafkalog.validation.append_policy import AppendPolicy
 from kafkalog.validation.appends import AppendMemory, AppendOrigin, Appends
 from kafkalog.validation.batch_conversion import check_timestamps, rebuild
 from kafkalog.validation.batch_records import (
@@ -68,19 +68,19 @@ def validate_append(
 
     Raises the errors that `leader_validation.validate_for_leader` lists.
     """
-    rows, rules = append.rows, policy.as_tuple()
+    rows = append.rows
     source = Codec(int(append.info["source_codec"][0]))
     target, _ = policy.rules.target(source)
     uncompressed = source == target == Codec.NONE
     _check_one_batch(rows, source)
-    in_place = stays_in_format(rows[0], rules)
+    in_place = stays_in_format(rows[0], policy.record_requirements)
     batches, uneven = [], False
     for row in rows:
         _check_batch(rows[0], row, policy.origin)
         records = read_batch_records(
             append.data, row, policy, memory, in_place=in_place
         )
-        faults = _find_faults(row, records, rules)
+        faults = _find_faults(row, records, policy)
         _check_records(row, records, faults, policy)
         if uncompressed and not in_place:
             check_timestamps(records)
@@ -100,7 +100,7 @@ def _stamped(append: Appends, records: BatchRecords, policy: AppendPolicy) -> Ap
     timestamp = records.spans["timestamp"]
     append.info["records"] = len(timestamp)
     append.info["max_timestamp"] = timestamp.max(initial=NO_TIMESTAMP)
-    _speedups.stamp_batches(append.arrays, policy.as_tuple())
+    _speedups.stamp_batches(append.arrays, policy.record_requirements, policy.now_ms)
     return append
 
 
@@ -128,7 +128,7 @@ def _check_batch(first: np.void, row: np.void, origin: AppendOrigin) -> None:
 def _find_faults(
     row: np.void,
     records: BatchRecords,
-    rules: KernelRules,
+    policy: AppendPolicy,
 ) -> Bytes:
     """Return the `RecordFault` flags of each record."""
     spans, faults = records.spans, np.empty(len(records.spans), np.uint8)
@@ -137,7 +137,8 @@ def _find_faults(
         spans["key_length"],
         spans["timestamp"],
         spans["offset"],
-        rules,
+        policy.record_requirements,
+        policy.now_ms,
         faults,
     )
     return faults

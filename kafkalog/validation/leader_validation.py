@@ -50,7 +50,9 @@ def validate_for_leader(
     decompresses to more bytes than the rules allow.
     """
     required = policy.header_requirements
-    accepted = accept_all(views, required, policy.as_tuple(), memory)
+    accepted = accept_all(
+        views, required, policy.record_requirements, policy.now_ms, memory
+    )
     if accepted is not None:
         appends, is_compressed = accepted
         if not is_compressed or _accepts_records(appends, policy, memory):
@@ -73,12 +75,12 @@ def _accepts_records(
     """
     if len(appends.rows) != len(appends):
         return False
-    first, rules = 0, policy.as_tuple()
+    first, rules = 0, policy.record_requirements
     limit = policy.rules.max_decompressed_bytes
     try:
         for records, bounds in _decompressed(appends, limit, memory):
             accepted = _speedups.survey_batches(
-                records, bounds, appends.arrays, first, rules
+                records, bounds, appends.arrays, first, rules, policy.now_ms
             )
             if accepted < len(bounds) - 1:
                 return False

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from kafkalog import _speedups
 from kafkalog._speedups import IndexFault
 from kafkalog.formats.layout import BATCH
-from kafkalog.indexes.growing_index import NO_ENTRY
 
 BATCHES = st.lists(
     st.tuples(st.integers(1, 60), st.integers(-1, 9), st.integers(1, 9)), max_size=30
@@ -33,8 +32,8 @@ def made(
     interval,
     filling,
     *,
-    offsets=(MANY, NO_ENTRY),
-    times=(MANY, -1, NO_ENTRY),
+    offsets=(MANY, b""),
+    times=(MANY, b""),
     skip_full=False,
 ):
     """Call the kernel; return the entries it made, and the rest of its result."""
@@ -74,8 +73,8 @@ def test_batches_may_come_in_several_calls(batches, interval, cut):
     rows = rows_of(batches)
     whole, state = made(rows, 0, interval, (0, -1, 0))
     front, (_, position, _, filling) = made(rows[:cut], 0, interval, (0, -1, 0))
-    last = front[1][-1] if front[1] else (-1, NO_ENTRY)
-    back, rest = made(rows[cut:], position, interval, filling, times=(MANY, *last))
+    last = TIME_ENTRY.pack(*front[1][-1]) if front[1] else b""
+    back, rest = made(rows[cut:], position, interval, filling, times=(MANY, last))
     assert (front[0] + back[0], front[1] + back[1]) == whole
     assert rest[1:] == state[1:]
 
@@ -96,25 +95,26 @@ def test_a_batch_whose_entry_is_rejected_ends_the_call():
     rows = rows_of([(10, 1, 1), (10, 2, 1), (10, 3, 1)])
     filling = 1, -1, 0
     for offsets, times, fault, entries in (
-        ((1, NO_ENTRY), (9, -1, NO_ENTRY), IndexFault.OFFSETS_FULL, (1, 1)),
-        ((9, NO_ENTRY), (1, -1, NO_ENTRY), IndexFault.TIMES_FULL, (2, 1)),
+        ((1, b""), (9, b""), IndexFault.OFFSETS_FULL, (1, 1)),
+        ((9, b""), (1, b""), IndexFault.TIMES_FULL, (2, 1)),
     ):
         found, (done, position, *state) = made(
             rows, 70, 0, filling, offsets=offsets, times=times
         )
         assert (len(found[0]), len(found[1])) == entries
         assert (done, position, state) == (1, 80, [fault, (10, 2, 2)])
-    for offsets, times, fault in (
-        ((9, 1), (9, -1, NO_ENTRY), IndexFault.OFFSET_ORDER),
-        ((9, NO_ENTRY), (9, 0, 2), IndexFault.TIME_ORDER),
-        ((9, NO_ENTRY), (9, 2, 0), IndexFault.TIME_ORDER),
+    for offset, time, fault in (
+        (INDEX_ENTRY.pack(1, 0), b"", IndexFault.OFFSET_ORDER),
+        (b"", TIME_ENTRY.pack(0, 2), IndexFault.TIME_ORDER),
+        (b"", TIME_ENTRY.pack(2, 0), IndexFault.TIME_ORDER),
     ):
-        assert made(rows, 0, 0, filling, offsets=offsets, times=times)[1][2] == fault
+        ends = {"offsets": (9, offset), "times": (9, time)}
+        assert made(rows, 0, 0, filling, **ends)[1][2] == fault
 
 
 def test_entries_that_a_full_index_rejects_may_be_skipped():
     rows = rows_of([(10, 1, 1), (10, 2, 1), (10, 3, 1)])
-    found, state = made(rows, 0, 0, (1, -1, 0), offsets=(1, NO_ENTRY), skip_full=True)
+    found, state = made(rows, 0, 0, (1, -1, 0), offsets=(1, b""), skip_full=True)
     assert found == ([(1, 0)], [(1, 1)])
     assert state == (3, 30, IndexFault.FITS, (10, 3, 3))
 

@@ -24,7 +24,8 @@ def survey(data, greatest=2**63 - 1):
     accepted, *_ = _speedups.take_batches(
         [data],
         (False, False, False, True, -1, 2**63 - 1),
-        (True, False, -1, False, 0, 2**63 - 1, greatest, 0),
+        (True, False, -1, False, 2**63 - 1, greatest, 0),
+        0,
         (
             np.zeros(len(data), np.uint8),
             np.zeros(4, BATCH),

@@ -14,7 +14,7 @@ from tests.guarded import at_the_end, at_the_start
 from tests.query.batches import KINDS, build
 from tests.validation.appending import ROWS, T, batch, patched
 
-ANY = (True, False, -1, False, 0, 2**63 - 1, 2**63 - 1, 5)
+ANY = (True, False, -1, False, 2**63 - 1, 2**63 - 1, 5)
 SAMPLES = [
     batch(*ROWS),
     batch((b"k" * 70, b"v" * 9000, T)),
@@ -34,6 +34,7 @@ def take(data, *, buffers=None, rules=ANY, rows=4, appends=1):
         [bytes(data)] if buffers is None else buffers,
         (False, False, False, True, -1, 2**63 - 1),
         rules,
+        0,
         arrays_of(data, rows=rows, appends=appends),
     )
     return accepted, filled
@@ -65,7 +66,7 @@ def test_surveys_never_read_outside(data, start, length):
     arrays = arrays_of(np.frombuffer(bytearray(data), np.uint8), rows=1)
     _speedups.scan_batches(arrays[0], 0, 0, arrays[1])
     bounds = np.array([start, start + length])
-    accepted = _speedups.survey_batches(at_the_end(data), bounds, arrays, 0, ANY)
+    accepted = _speedups.survey_batches(at_the_end(data), bounds, arrays, 0, ANY, 0)
     assert accepted in (0, 1)
 
 
@@ -92,7 +93,8 @@ def test_the_range_of_timestamps_wraps_as_in_java(now, age, before, after, shift
             np.zeros(1, np.int32),
             np.array([timestamp]),
             np.zeros(1, np.int64),
-            (True, False, -1, False, now, before, after, 5),
+            (True, False, -1, False, before, after, 5),
+            now,
             faults,
         )
         expected = _speedups.RecordFault.TIMESTAMP * (invalid and timestamp != -1)
@@ -128,13 +130,13 @@ def test_arrays_of_wrong_shapes_are_rejected():
     for first, many in (0, np.zeros(3, np.int64)), (1, bounds), (-1, bounds):
         reason = f"1 rows and {len(many) - 1} bounded from {first}, expected 1 rows"
         with pytest.raises(ValueError, match=reason):
-            _speedups.survey_batches(data, many, arrays, first, ANY)
+            _speedups.survey_batches(data, many, arrays, first, ANY, 0)
     with pytest.raises(ValueError, match="4 rows and 1 bounded from 0, expected 1"):
-        _speedups.survey_batches(data, bounds, arrays_of(data), 0, ANY)
+        _speedups.survey_batches(data, bounds, arrays_of(data), 0, ANY, 0)
     with pytest.raises(ValueError, match="appends 0 to 2, expected 0 to 1"):
         _speedups.place_batches(arrays, 0, 2, 9)
     with pytest.raises(ValueError, match="4 rows, expected 1: appends"):
-        _speedups.stamp_batches(arrays_of(data), ANY)
+        _speedups.stamp_batches(arrays_of(data), ANY, 5)
     with pytest.raises(ValueError, match="2 rows, expected 1"):
         _speedups.header_fault(np.zeros(2, BATCH))
     with pytest.raises(ValueError, match="rows of 1 bytes, expected 80"):
@@ -154,7 +156,7 @@ def test_a_batch_outside_the_data_is_not_written(position):
     data, rows, *_ = arrays = arrays_of(np.zeros(70, np.uint8), rows=1)
     rows["position"], rows["size_in_bytes"] = position, 61
     arrays[2][1] = 1
-    assert _speedups.stamp_batches(arrays, ANY) == 0
+    assert _speedups.stamp_batches(arrays, ANY, 5) == 0
     assert _speedups.place_batches(arrays, 0, 1, 9) == -1
     assert not data.any()
 
@@ -164,7 +166,7 @@ def test_rows_outside_of_the_array_are_not_planned(bounds):
     arrays = arrays_of(np.zeros(70, np.uint8), rows=2)
     arrays[2][:] = bounds
     limits = (0, 0, 0, 2**30, 2**62, 0, 4096, 2**62)
-    end = (0, 0, -1, 0, -1, -1, 9, 0, 9, -1, 0)
+    end = (0, 0, -1, 0, -1, -1, (9, b""), (9, b""))
     first, last = bounds
     with pytest.raises(ValueError, match=f"rows {first} to {last} of append 0"):
         _speedups.plan_run(arrays, 0, True, limits, end, None, 0)

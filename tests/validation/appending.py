@@ -54,7 +54,7 @@ def lead(
     *buffers, origin=AppendOrigin.CLIENT, now=T, epoch=EPOCH, next_offset=0, **topic
 ):
     """Validate appends on a leader in one call; assign offsets from `next_offset`."""
-    policy = AppendPolicy(AppendRules(**topic), origin, epoch, now)
+    policy = AppendPolicy.of(AppendRules(**topic), origin, epoch, now)
     appends = validate_for_leader(as_views(buffers), policy, AppendMemory())
     appends.assign_offsets(next_offset)
     return appends
@@ -62,7 +62,7 @@ def lead(
 
 def follow(*buffers, origin=AppendOrigin.REPLICATION, epoch=EPOCH, max_bytes=None):
     """Validate appends that keep their offsets."""
-    policy = AppendPolicy(AppendRules(), origin, epoch, T, as_follower=True)
+    policy = AppendPolicy.of(AppendRules(), origin, epoch, T, as_follower=True)
     required = policy.header_requirements
     if max_bytes is not None:
         required = required._replace(max_bytes=max_bytes)

@@ -82,7 +82,7 @@ def test_records_and_their_count_must_agree(in_place):
 def test_a_batch_of_very_many_records_is_not_read_one_by_one(count, accepted):
     content = record(0, 3) + record(1) * (count - 1)
     rules = AppendRules(max_message_bytes=1 << 30)
-    policy = AppendPolicy(rules, AppendOrigin.REPLICATION, 0, TIME)
+    policy = AppendPolicy.of(rules, AppendOrigin.REPLICATION, 0, TIME)
     data = batch(compress(Codec.ZSTD, content), Codec.ZSTD, count).tobytes()
     appends = validate_for_leader([data], policy, AppendMemory())
     error = appends.errors.get(0)

@@ -80,7 +80,7 @@ def _(patch):
     def stamped(append, found, as_leader):
         append.info["records"] = len(found.spans)
         append.info["max_timestamp"] = append.rows["max_timestamp"]
-        stamp_batches(append.arrays, as_leader.as_tuple())
+        stamp_batches(append.arrays, as_leader.record_requirements, as_leader.now_ms)
         return append
 
     patch.setattr(batch_validation, "_stamped", stamped)

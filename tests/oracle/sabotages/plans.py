@@ -3,13 +3,17 @@
 The plan kernel and the general step take the same numbers.
 """
 
+from struct import Struct
+
 from kafkalog.log import rolling
 from tests.log import test_write_runs, test_writing
 from tests.oracle.sabotages.register import sabotage
 
+TIME_ENTRY = Struct(">qi")
+
 
 def change(patch, name, by):
-    """Add `by` to one of the numbers."""
+    """Add `by` to one of the numbers, or replace it by the result of a function."""
     function = "segment_limits"
     if name in rolling.SegmentEnd._fields:
         function = "segment_end"
@@ -17,9 +21,25 @@ def change(patch, name, by):
 
     def wrong(log):
         numbers = right(log)
-        return numbers._replace(**{name: getattr(numbers, name) + by})
+        value = getattr(numbers, name)
+        return numbers._replace(**{name: by(value) if callable(by) else value + by})
 
     patch.setattr(rolling, function, wrong)
+
+
+def with_one_more(index):
+    """Return the end of an index with room for one entry more."""
+    left, newest = index
+    return left + 1, newest
+
+
+def with_later_entry(index):
+    """Return the end of a time index whose last entry is a millisecond later."""
+    left, newest = index
+    if not newest:
+        return index
+    timestamp, offset = TIME_ENTRY.unpack_from(newest, len(newest) - TIME_ENTRY.size)
+    return left, TIME_ENTRY.pack(timestamp + 1, offset)
 
 
 # Where a write ends
@@ -96,7 +116,7 @@ def _(patch):
 )
 def _(patch):
     """The last one is a millisecond higher."""
-    change(patch, "last_time", 1)
+    change(patch, "time_index", with_later_entry)
 
 
 @sabotage("one write continues from the greatest timestamp", "append-codecs-in-place")

@@ -10,7 +10,7 @@ from kafkalog.log import appending, rolling
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.segment.segment_files import SegmentFiles, SegmentSettings
 from tests.log import test_edges, test_writable_log, test_write_runs, test_writing
-from tests.oracle.sabotages.plans import change
+from tests.oracle.sabotages.plans import change, with_one_more
 from tests.oracle.sabotages.register import (
     Built,
     disable_fast_path,
@@ -130,13 +130,13 @@ def _(patch):
 @sabotage("a segment rolls when its offset index is full", "roll-offset-index-full")
 def _(patch):
     """The index takes one entry more."""
-    change(patch, "index_left", 1)
+    change(patch, "offset_index", with_one_more)
 
 
 @sabotage("a segment rolls when its time index is full", "roll-time-index-full")
 def _(patch):
     """The index takes one entry more."""
-    change(patch, "times_left", 1)
+    change(patch, "time_index", with_one_more)
 
 
 @sabotage(
