@@ -57,11 +57,12 @@ def _(patch):
     """Every batch gets epoch 0."""
     disable_fast_path(patch)
     stamped = batch_validation._stamped
-    patch.setattr(
-        batch_validation,
-        "_stamped",
-        lambda append, one, by: stamped(append, one, by._replace(leader_epoch=0)),
-    )
+
+    def stamp_0(append, records, policy):
+        required = policy.record_requirements._replace(leader_epoch=0)
+        return stamped(append, records, policy._replace(record_requirements=required))
+
+    patch.setattr(batch_validation, "_stamped", stamp_0)
 
 
 @sabotage("with LogAppendTime records get the broker's time", "append-log-append-time")

@@ -159,7 +159,7 @@ def _(patch):
 )
 def _(patch):
     """They count."""
-    patch.setattr(LogState, "cuts", property(lambda _: 0, do_nothing))
+    patch.setattr(LogState, "truncations", property(lambda _: 0, do_nothing))
 
 
 @sabotage(
