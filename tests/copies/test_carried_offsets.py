@@ -17,9 +17,13 @@ ORDER = ("group", "topic", "partition")
 
 
 def committed_in(directory):
-    """Return the committed offsets, as `kafkalog.groups` has them."""
+    """Return the committed offsets of groups, as `kafkalog.groups` has them."""
     rows = kafkalog.groups(directory).to_pylist()
-    return {tuple(row[name] for name in ORDER): row for row in rows}
+    return {
+        tuple(row[name] for name in ORDER): row
+        for row in rows
+        if not row["is_share_group"]
+    }
 
 
 def test_each_group_is_in_the_partition_of_its_hash_code():
