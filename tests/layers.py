@@ -59,7 +59,7 @@ LAYERS: Final = [
         "base",
         (
             *("codecs", "config", "text", "optional_packages", "reports", "renamed"),
-            *("array_types", "integer_limits"),
+            *("array_types", "integer_limits", "progress"),
         ),
         "compression, checksums; settings; numbers and ids as text; packages "
         "imported on use; the form of reports; errors for old names; types and limits "

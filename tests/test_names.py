@@ -1,6 +1,7 @@
 """Names that modules share have one definition."""
 
 import ast
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -37,3 +38,25 @@ def test_a_shared_type_or_limit_has_one_name(home):
     }
     assert set(named_values(MODULES[home])) & SHARED[home]
     assert not others
+
+
+def test_no_two_modules_have_a_class_of_one_name():
+    homes = defaultdict(list)
+    for path, module in MODULES.items():
+        for node in module.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes[node.name].append(path)
+    assert len(homes) > 300
+    assert not {name: paths for name, paths in homes.items() if len(paths) > 1}
+
+
+def test_no_two_modules_give_one_function_type_a_name():
+    homes = defaultdict(list)
+    for path, module in MODULES.items():
+        for node in module.body:
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                value = ast.unparse(node.value)
+                if value.startswith("Callable["):
+                    homes[node.targets[0].id].append(path)
+    assert {"Progress", "Advance"} <= set(homes)
+    assert not {name: paths for name, paths in homes.items() if len(paths) > 1}

@@ -25,7 +25,7 @@ from kafkalog.cleaner.removal_report import (
 from kafkalog.copies.erasure_proof import Finding, ProofReport
 from kafkalog.copies.heal_report import HealedPartition, HealReport
 from kafkalog.copies.log_import import ImportResult
-from kafkalog.copies.offset_coverage import OffsetRange
+from kafkalog.copies.offset_coverage import OffsetInterval
 from kafkalog.copies.restore_report import (
     RestoredFile,
     RestoredOffset,
@@ -49,7 +49,7 @@ from kafkalog.startup.start_report import PartitionStart, StartReport, StartStat
 from kafkalog.verification import Report
 from kafkalog.verification.verification_report import Cause, Problem, Severity
 
-LOST = (OffsetRange(4, 6), OffsetRange(9, 9))
+LOST = (OffsetInterval(4, 6), OffsetInterval(9, 9))
 RANGES = "list<item: fixed_size_list<item: int64>[2]>"
 FILE = "00000000000000000000.log"
 REASON = Reason(KeepRule.SIZE, "retention.bytes", -1)

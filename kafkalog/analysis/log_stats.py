@@ -40,10 +40,11 @@ from kafkalog.formats.layout import (
     RECORD_BATCH_OVERHEAD,
 )
 from kafkalog.integer_limits import MAX_INT64, MIN_INT64
+from kafkalog.progress import Progress
 from kafkalog.query.header_columns import batch_values
 from kafkalog.query.header_counts import count_batches, counting_reader
 from kafkalog.query.partition_reader import PartitionReader, ScanProblem, SegmentStep
-from kafkalog.query.scan import Progress, Scan, ScanArguments, Source, scan
+from kafkalog.query.scan import Scan, ScanArguments, Source, scan
 from kafkalog.query.sources import PartitionSource
 from kafkalog.query.splits import Split, divide_scan
 from kafkalog.renamed import renamed_arguments

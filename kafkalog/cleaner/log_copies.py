@@ -42,8 +42,8 @@ from kafkalog.storage.checkpoint_file import (
     read_offsets_or_none,
     write_offsets,
 )
-from kafkalog.storage.durable_file import DISK
-from kafkalog.storage.file_names import CLEAN_SHUTDOWN, PartitionDir, file_name
+from kafkalog.storage.durable_file import DISK, TEMPORARY
+from kafkalog.storage.file_names import CLEAN_SHUTDOWN, DELETED, PartitionDir, file_name
 from kafkalog.storage.location import is_file
 
 DEDUPE_BYTES: Final = 128 << 20
@@ -51,8 +51,8 @@ LOAD_FACTOR: Final = 0.45
 """Half of a cleaner's, so that few keys collide."""
 
 LEAST_SLOTS: Final = 16
-UNCOPIED_SUFFIXES: Final = (".deleted", ".tmp")
-CHECKPOINTS: Final = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS)
+UNCOPIED_SUFFIXES: Final = (DELETED, TEMPORARY)
+COPIED_CHECKPOINTS: Final = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS)
 
 
 @contextmanager
@@ -188,7 +188,7 @@ def copy_partition(source: Path, name: Name, target: Path) -> Path:
             with suppress(FileNotFoundError):  # a broker has deleted it since
                 DISK.copy_file(path, directory / path.name)
     DISK.sync_directory(directory)
-    for checkpoint in CHECKPOINTS:
+    for checkpoint in COPIED_CHECKPOINTS:
         offsets = read_offsets_or_none(source.parent, checkpoint)
         if name in offsets:
             copied = read_offsets_or_none(target, checkpoint) | {name: offsets[name]}

@@ -245,7 +245,7 @@ def compact(
     return [next(done) if log.is_chosen else _unread(log) for log in found]
 
 
-class FoundLog(NamedTuple):
+class SelectedLog(NamedTuple):
     """The directory, name and settings of a partition.
 
     `is_chosen` is whether it is compacted.
@@ -264,7 +264,7 @@ class _Rules(NamedTuple):
 
 def _find(
     path: Path, selection: PartitionSelection, *, ignore_policy: bool
-) -> list[FoundLog]:
+) -> list[SelectedLog]:
     """Return the logs at a path; the settings of the cluster are read once."""
     found = partitions_at(path)
     parents = [directory.parent for directory, _ in found[:1]]
@@ -273,11 +273,11 @@ def _find(
     logs = []
     for directory, name in chosen(found, selection):
         config = settings.of(name[0]).config
-        logs.append(FoundLog(directory, name, config, is_named or config.compact))
+        logs.append(SelectedLog(directory, name, config, is_named or config.compact))
     return logs
 
 
-def _check_names(logs: Sequence[FoundLog]) -> None:
+def _check_names(logs: Sequence[SelectedLog]) -> None:
     """Raise `LogStateError` if two logs are of one partition."""
     directories: dict[Name, Path] = {}
     for log in logs:
@@ -287,14 +287,14 @@ def _check_names(logs: Sequence[FoundLog]) -> None:
         directories[log.name] = log.directory
 
 
-def _not_to_be_compacted(log: FoundLog) -> LogStateError:
+def _not_to_be_compacted(log: SelectedLog) -> LogStateError:
     policy = ",".join(log.config.cleanup_policy)
     error = LogStateError(f"cleanup.policy {policy}, expected compact: {log.directory}")
     error.add_note("Use --ignore-policy to compact the log nevertheless.")
     return error
 
 
-def _unread(log: FoundLog) -> CompactionReport:
+def _unread(log: SelectedLog) -> CompactionReport:
     """Return the report of a log that is not compacted because of its policy."""
     sizes = [
         path.lstat().st_size
@@ -317,14 +317,14 @@ def _unread(log: FoundLog) -> CompactionReport:
     )
 
 
-def _plan(found: FoundLog, rules: _Rules) -> CompactionReport:
+def _plan(found: SelectedLog, rules: _Rules) -> CompactionReport:
     """Compact a log on a rehearsal disk."""
     with rehearsed(found.directory, found.name, found.config) as rehearsal:
         return _compact(found, rehearsal.log, rules)
 
 
 def _compact_in_place(
-    logs: Sequence[FoundLog], rules: _Rules, *, ignore_policy: bool
+    logs: Sequence[SelectedLog], rules: _Rules, *, ignore_policy: bool
 ) -> list[CompactionReport]:
     """Compact logs in place, if compaction of all of them succeeds without output."""
     for log in logs:
@@ -346,7 +346,7 @@ def _compact_in_place(
 
 
 def _compact_copies(
-    logs: Sequence[FoundLog], target: Path, rules: _Rules
+    logs: Sequence[SelectedLog], target: Path, rules: _Rules
 ) -> list[CompactionReport]:
     """Compact copies of logs in a directory that is complete once it has its name."""
     sources = {log.directory.parent for log in logs}
@@ -366,7 +366,7 @@ def _compact_copies(
 
 
 @contextmanager
-def _opened(directory: Path, found: FoundLog) -> Iterator[WritableLog]:
+def _opened(directory: Path, found: SelectedLog) -> Iterator[WritableLog]:
     """Open a log; after it is closed, remove its files marked as deleted.
 
     Without a checkpointed high watermark, that is the log end offset.
@@ -395,13 +395,13 @@ class _Contents(NamedTuple):
     corrupt: dict[tuple[Path, int], CorruptBatch]
 
 
-def _inspect(found: FoundLog, log: WritableLog, rules: _Rules) -> _Contents:
+def _inspect(found: SelectedLog, log: WritableLog, rules: _Rules) -> _Contents:
     """Check that opening a log has cut nothing that is corrupt, and read it all."""
     check_loaded(found.directory, log.report)
     return _measure(log, rules)
 
 
-def _compact(found: FoundLog, log: WritableLog, rules: _Rules) -> CompactionReport:
+def _compact(found: SelectedLog, log: WritableLog, rules: _Rules) -> CompactionReport:
     """Compact an open log: that of `found`, or its copy."""
     before = _inspect(found, log, rules)
     reasons = _clean(log, found.name, rules)

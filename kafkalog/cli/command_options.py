@@ -21,7 +21,8 @@ import click
 if TYPE_CHECKING:
     from kafkalog.config import BrokerConfig
     from kafkalog.decoding.read_policy import Isolation, OnCorruption
-    from kafkalog.query.scan import Progress, Scan
+    from kafkalog.progress import Progress
+    from kafkalog.query.scan import Scan
     from kafkalog.query.tailing import SourceBounds
     from kafkalog.storage.file_names import PartitionDir
     from kafkalog.storage.location import Location

@@ -10,10 +10,12 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Final
+
+from kafkalog.progress import Progress
 
 BINARY_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 WIDTH_WITHOUT_TERMINAL: Final = 120
@@ -115,10 +117,6 @@ def is_coloured(*, no_color: bool = False) -> bool:
 def columns_wide() -> int:
     """Return the maximum width of a table's lines, in characters."""
     return shutil.get_terminal_size((WIDTH_WITHOUT_TERMINAL, 24)).columns
-
-
-Progress = Callable[[int, int], None]
-"""Function that is called with the bytes done and the total."""
 
 
 @contextmanager

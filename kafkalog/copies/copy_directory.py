@@ -44,6 +44,7 @@ from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.checkpoint_file import read_if_exists
 from kafkalog.storage.durable_file import DISK
 from kafkalog.storage.file_names import (
+    BOOTSTRAP,
     CLEAN_SHUTDOWN,
     META_PROPERTIES,
     PARTITION_METADATA,
@@ -52,9 +53,6 @@ from kafkalog.storage.file_names import (
 from kafkalog.storage.location import Location, is_file, local_path
 from kafkalog.storage.pending_directory import PendingDirectory
 from kafkalog.verification.sidecar_checks import QUORUM_STATE
-
-BOOTSTRAP: Final = "bootstrap.checkpoint"
-"""The first records of a new cluster's metadata log."""
 
 SOURCE_SEGMENTS: Final = LogConfig(segment_bytes=MAX_FILE_BYTES, segment_ms=MAX_INT64)
 """Settings with which segments begin only where those of the source do."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kafkalog.copies.offset_coverage import OffsetRange
+from kafkalog.copies.offset_coverage import OffsetInterval
 from kafkalog.reports import Int32, ReportBase, ReportRow, counted
 
 
@@ -20,7 +20,7 @@ class HealedPartition(ReportRow):
     records, batches : int
         Records, without control records, and batches of the healed log; 0 if it
         cannot be healed.
-    missing : tuple of OffsetRange
+    missing : tuple of OffsetInterval
         Ranges of offsets, first and last included, of which no replica has a valid
         batch of the true history.
     bytes_unreadable : int
@@ -37,7 +37,7 @@ class HealedPartition(ReportRow):
     partition: Int32
     records: int
     batches: int
-    missing: tuple[OffsetRange, ...]
+    missing: tuple[OffsetInterval, ...]
     bytes_unreadable: int
     sources: dict[int, str]
     why: str = ""

@@ -2,8 +2,8 @@
 
 Batches of magic 2 are found by their headers and CRCs. (Messages of magic 0 and 1 have
 too few fixed bytes: chance finds them in every file.) The image is read once, in steps
-of `STEP_BYTES`, and two steps are in memory, so that a batch up to that size is found
-wherever it begins. The file is never mapped.
+of `IMAGE_STEP_BYTES`, and two steps are in memory, so that a batch up to that size is
+found wherever it begins. The file is never mapped.
 
 A sector that the device cannot read counts as zeros.
 """
@@ -31,7 +31,7 @@ from kafkalog.formats.batch_headers import (
 )
 from kafkalog.segment.entry_search import CHECKSUMMED_PER_BYTE
 
-STEP_BYTES: Final = 16 << 20
+IMAGE_STEP_BYTES: Final = 16 << 20
 """Size of a step, and of the largest batch that is found."""
 
 SECTOR_BYTES: Final = 512
@@ -106,7 +106,7 @@ class ImageFile:
 
 
 def find_batches(
-    image: ImageFile, step_bytes: int = STEP_BYTES
+    image: ImageFile, step_bytes: int = IMAGE_STEP_BYTES
 ) -> Iterator[BatchHeaders]:
     """Yield the headers of the valid batches in an image, in order of positions."""
     buffer = np.empty(2 * step_bytes, np.uint8)

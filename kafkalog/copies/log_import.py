@@ -16,7 +16,7 @@ error.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, repeat
@@ -52,6 +52,7 @@ from kafkalog.formats.layout import CODEC_MASK
 from kafkalog.log.clock import IdleScheduler
 from kafkalog.log.opening import open_to_append
 from kafkalog.optional_packages import require
+from kafkalog.progress import Progress
 from kafkalog.renamed import renamed_arguments
 from kafkalog.reports import ReportBase, counted
 from kafkalog.storage.checkpoint_file import LOG_STARTS, write_offsets
@@ -97,8 +98,6 @@ OF_BATCH: Final = (*HEADER_FIELDS.values(), "batch_records")
 PART_ROWS: Final = 1 << 15
 """The rows that are encoded at a time, and those of their last batch."""
 ORDER: Final = ("batch_last_offset", "segment_base_offset", "offset")
-
-Progress = Callable[[int, int], object]
 
 
 @dataclass(slots=True, repr=False)

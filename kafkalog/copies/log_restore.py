@@ -31,7 +31,6 @@ from kafkalog.copies.record_selection import (
 )
 from kafkalog.copies.repair_originals import kept_originals
 from kafkalog.copies.restore_job import (
-    Progress,
     RestoreJob,
     absolute,
     log_directories,
@@ -57,6 +56,7 @@ from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.integer_limits import MIN_INT64
 from kafkalog.log.ownership import Name
 from kafkalog.messages.internal_records import INTERNAL_TOPICS
+from kafkalog.progress import Progress
 from kafkalog.query.newest_records import CONSUMER_OFFSETS
 from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.scan import Source

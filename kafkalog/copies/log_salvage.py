@@ -164,7 +164,7 @@ def salvage(
     >>> report
     <SalvageReport: 1 partition, 2 records, 1 offset missing>
     >>> report.partitions[0].missing
-    (OffsetRange(first=1, last=1),)
+    (OffsetInterval(first=1, last=1),)
     """
     place, target = local_path(source).absolute(), local_path(destination)
     selection = PartitionSelection.of(topics, partitions, exclude_topics)

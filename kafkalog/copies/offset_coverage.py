@@ -16,7 +16,7 @@ from kafkalog.array_types import Int64s
 from kafkalog.formats.batch_headers import BatchHeaders
 
 
-class OffsetRange(NamedTuple):
+class OffsetInterval(NamedTuple):
     """Offsets from the first to the last one, both included."""
 
     first: int
@@ -32,7 +32,7 @@ class OffsetCoverage:
     """
 
     reached: int | None = None
-    missing: list[OffsetRange] = field(default_factory=list)
+    missing: list[OffsetInterval] = field(default_factory=list)
     is_damaged: bool = False
     """Whether bytes after the last batch are damaged."""
 
@@ -42,7 +42,7 @@ class OffsetCoverage:
             first = self.reached
             if self.missing and self.missing[-1].last == first - 1:
                 first = self.missing.pop().first
-            self.missing.append(OffsetRange(first, offset - 1))
+            self.missing.append(OffsetInterval(first, offset - 1))
         if self.reached is None or offset > self.reached:
             self.reached = offset
         self.is_damaged = False

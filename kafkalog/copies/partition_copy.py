@@ -19,10 +19,9 @@ from kafkalog.copies.selected_batches import (
     CopiedBatches,
     LogExtent,
     SelectedBatches,
-    empty_batch,
 )
 from kafkalog.copies.target_cluster import FIRST_EPOCH, TargetCluster
-from kafkalog.encoding.batch_builder import RecordBatchBuilder
+from kafkalog.encoding.batch_builder import RecordBatchBuilder, empty_batch
 from kafkalog.errors import KafkaLogError
 from kafkalog.formats.batch_headers import (
     PARTITION_LEADER_EPOCH,
@@ -113,7 +112,11 @@ def write_partition(
         # A batch of magic 0 or 1 after one of magic 2 clears all epochs.
         copy.assign_epoch(FIRST_EPOCH, first_modern)
     if copy.log_end_offset < extent.end:
-        end = empty_batch(extent.end - 1, _latest_epoch(copy))
+        end = empty_batch(
+            base_offset=extent.end - 1,
+            last_offset=extent.end - 1,
+            leader_epoch=_latest_epoch(copy),
+        )
         copy.append_as_follower(end, leader_epoch=ALL_EPOCHS)
     aborted = _abort_open_transactions(copy) if abort_open else 0
     if not cluster.keeps_producers and copy.growing_segments[-1].size:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from kafkalog.array_types import Bools
 from kafkalog.copies.known_offsets import KnownOffsets
-from kafkalog.copies.offset_coverage import OffsetRange
+from kafkalog.copies.offset_coverage import OffsetInterval
 from kafkalog.copies.valid_batches import ValidBatches
 from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.checkpoint import EpochEntry
@@ -47,7 +47,7 @@ class ReplicaBatches:
     restored: Bools
     segments: list[LogSegment]
     bases: list[int]
-    missing: list[OffsetRange]
+    missing: list[OffsetInterval]
     bytes_unreadable: int
     start: int
     end: int
@@ -120,7 +120,7 @@ class ReplicaBatches:
         places = np.searchsorted(starts, rows["base_offset"], side="right") - 1
         return entries if (epochs[places] == rows["leader_epoch"]).all() else []
 
-    def _with_gaps(self) -> list[OffsetRange]:
+    def _with_gaps(self) -> list[OffsetInterval]:
         """Return the missing offsets, with all gaps that compaction cannot explain.
 
         Those after the compacted part of the log are not compaction's, even without a
@@ -128,7 +128,7 @@ class ReplicaBatches:
         """
         cleaned_to = self.known.cleaned_to
         found = [
-            OffsetRange(first, min(last, cleaned_to - 1))
+            OffsetInterval(first, min(last, cleaned_to - 1))
             for first, last in self.missing
             if first < cleaned_to
         ]
@@ -137,7 +137,7 @@ class ReplicaBatches:
         after = np.maximum(after, max(self.start, cleaned_to))
         gaps = np.flatnonzero(begins > after)
         return found + [
-            OffsetRange(first, last)
+            OffsetInterval(first, last)
             for first, last in zip(
                 after[gaps].tolist(), (begins[gaps] - 1).tolist(), strict=True
             )

@@ -31,7 +31,7 @@ from kafkalog.copies.copy_directory import (
 )
 from kafkalog.copies.epoch_repair import restore_header
 from kafkalog.copies.heal_report import HealedPartition, HealReport
-from kafkalog.copies.offset_coverage import OffsetRange
+from kafkalog.copies.offset_coverage import OffsetInterval
 from kafkalog.copies.replica_batches import ReplicaBatches
 from kafkalog.errors import (
     CorruptRecordError,
@@ -287,10 +287,10 @@ def _precedence(replica: ReplicaBatches) -> tuple[int, int, bool, int, int]:
 
 def _plan(
     true: ReplicaBatches, replicas: Sequence[ReplicaBatches], shared: Sequence[Bools]
-) -> tuple[list[TakenRange], list[OffsetRange]]:
+) -> tuple[list[TakenRange], list[OffsetInterval]]:
     """Return which offsets to take from which replica, and which none of them has."""
     taken: list[TakenRange] = []
-    missing: list[OffsetRange] = []
+    missing: list[OffsetInterval] = []
     at = min([true.start, *true.rows["base_offset"][:1].tolist()])
     for lost in true.missing:
         if lost.first > at:
@@ -310,7 +310,7 @@ def _plan(
                 taken.append(TakenRange(replica, at, last))
             else:
                 last = _before_next_batch(replicas, at, lost.last)
-                missing.append(OffsetRange(at, last))
+                missing.append(OffsetInterval(at, last))
             at = last + 1
     if at < true.end:
         taken.append(TakenRange(true, at, true.end - 1))
@@ -343,7 +343,7 @@ def _same_batches(
     return same
 
 
-def _missing_text(missing: Sequence[OffsetRange]) -> str:
+def _missing_text(missing: Sequence[OffsetInterval]) -> str:
     """Return the reason for offsets that are missing, or nothing."""
     if not missing:
         return ""
@@ -392,14 +392,14 @@ def _conflict(replicas: Sequence[ReplicaBatches], shared: Sequence[Bools]) -> st
     return ""
 
 
-def _unequal(a: BatchHeaders, b: BatchHeaders) -> Iterator[OffsetRange]:
+def _unequal(a: BatchHeaders, b: BatchHeaders) -> Iterator[OffsetInterval]:
     """Yield ranges of offsets that both have, in batches that are not the same."""
     places = np.searchsorted(b["last_offset"], a["base_offset"])
     overlap = places < len(b)
     overlap[overlap] = b["base_offset"][places[overlap]] <= a["last_offset"][overlap]
     same = _same_batches(a, b, places, overlap)
     for first, last in runs(overlap & ~same):
-        yield OffsetRange(int(a["base_offset"][first]), int(a["last_offset"][last]))
+        yield OffsetInterval(int(a["base_offset"][first]), int(a["last_offset"][last]))
 
 
 def _differing(a: Path, b: Path, first: int, last: int) -> tuple[int, list[str]] | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -47,6 +47,7 @@ from kafkalog.log.log_segments import list_segments
 from kafkalog.log.ownership import Name
 from kafkalog.log.topic_settings import TopicSettings
 from kafkalog.manager.log_manager import LogManager
+from kafkalog.progress import Progress
 from kafkalog.query.newest_records import CONSUMER_OFFSETS
 from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.sources import (
@@ -84,7 +85,6 @@ UNLIMITED: Final = {
 }
 """Settings with which a copy keeps all records, and the segments of its source."""
 
-Progress = Callable[[int, int], object]
 Offsets = dict[Name, tuple[int, int]]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kafkalog.copies.offset_coverage import OffsetRange
+from kafkalog.copies.offset_coverage import OffsetInterval
 from kafkalog.reports import Int32, ReportBase, ReportRow, counted
 
 
@@ -19,7 +19,7 @@ class SalvagedPartition(ReportRow):
         The partition, by its name in the destination.
     records, batches : int
         Records, without control records, and batches that were written.
-    missing : tuple of OffsetRange
+    missing : tuple of OffsetInterval
         Ranges of offsets, first and last included, of which there is no valid batch.
         Gaps without damaged bytes, such as compaction leaves, are not missing.
     bytes_unreadable : int
@@ -41,7 +41,7 @@ class SalvagedPartition(ReportRow):
     partition: Int32
     records: int
     batches: int
-    missing: tuple[OffsetRange, ...]
+    missing: tuple[OffsetInterval, ...]
     bytes_unreadable: int
     source: str
     source_ranges: tuple[tuple[int, int], ...] = ()

@@ -12,7 +12,7 @@ that the copy ends there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -32,17 +32,12 @@ from kafkalog.decoding.batch_decoder import decode
 from kafkalog.decoding.read_policy import STRICT, Bounds, CrcCheck, ReadPolicy
 from kafkalog.decoding.record_counts import count_records
 from kafkalog.decoding.workspace import Workspace
-from kafkalog.encoding.batch_encoder import encode
-from kafkalog.encoding.record_columns import ByteColumn, RecordColumns
 from kafkalog.errors import CorruptCheckpointError, LocatedError
 from kafkalog.formats.batch_headers import BatchHeaders, have_flag
 from kafkalog.formats.layout import (
-    BATCH,
     CONTROL_FLAG,
     DELETE_HORIZON_FLAG,
-    NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
-    NO_SEQUENCE,
     NO_TIMESTAMP,
 )
 from kafkalog.integer_limits import MIN_INT64
@@ -55,6 +50,7 @@ from kafkalog.log.log_segments import (
 )
 from kafkalog.log.ownership import Name
 from kafkalog.log.remote_offsets import find_missing_start
+from kafkalog.progress import Advance
 from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.record_search import are_within
 from kafkalog.query.sources import PartitionSource
@@ -65,9 +61,6 @@ from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.checkpoint_file import LOG_STARTS
 from kafkalog.storage.file_names import MAX_OFFSET
 from kafkalog.storage.location import Location
-
-Progress = Callable[[int], None]
-"""Called with the number of bytes read since the last call."""
 
 NO_DATA: Final = -1
 
@@ -126,7 +119,7 @@ class SelectedBatches:
     bounds: Bounds
     selection: RecordSelection
     policy: ReadPolicy = STRICT
-    progress: Progress | None = None
+    progress: Advance | None = None
     excluded: int = 0
     problems: list[ScanProblem] = field(default_factory=list)
     _workspace: Workspace = field(default_factory=Workspace)
@@ -364,25 +357,6 @@ def _bounds_in(segment: LogSegment, extent: LogExtent) -> Bounds:
     if segment.covered_to is not None:
         start = max(start, segment.covered_to)
     return Bounds(start_offset=start, end_offset=extent.end)
-
-
-def empty_batch(offset: int, leader_epoch: int) -> bytes:
-    """Return a batch without records, which keeps an offset in a log.
-
-    A log ends after its last batch, also where the records before its end were not
-    selected, or removed by compaction.
-    """
-    header = np.zeros(1, BATCH)
-    header["magic"] = 2
-    header["base_offset"] = header["last_offset"] = offset
-    header["leader_epoch"] = leader_epoch
-    header["base_timestamp"] = header["max_timestamp"] = NO_TIMESTAMP
-    header["producer_id"] = NO_PRODUCER_ID
-    header["producer_epoch"] = NO_PRODUCER_EPOCH
-    header["base_sequence"] = NO_SEQUENCE
-    none, nulls = np.empty(0, np.int64), ByteColumn.nulls(0)
-    columns = RecordColumns(none, none, nulls, nulls)
-    return bytes(encode(columns, header, np.zeros(2, np.int64)))
 
 
 class _LastOfProducers:

@@ -56,6 +56,7 @@ from kafkalog.storage.buffers import Take
 from kafkalog.storage.byte_source import BLOCK_BYTES, ByteSource
 from kafkalog.storage.file_names import (
     MAX_OFFSET,
+    SEGMENT_KINDS,
     FileKind,
     file_name,
     parse_file_names,
@@ -67,8 +68,6 @@ IndexKind = TypeVar("IndexKind", OffsetIndex, TimeIndex)
 
 MAX_EARLIER: Final = 4096
 """Number of runs before another that are compared with it."""
-
-KINDS_OF_SEGMENTS: Final = ("log", "index", "timeindex", "txnindex")
 
 
 class CorrectedSource:
@@ -458,7 +457,7 @@ def _known_bases(directory: Location) -> list[int]:
         {
             name.base_offset
             for name in names.values()
-            if name.kind in KINDS_OF_SEGMENTS and name.suffix is None
+            if name.kind in SEGMENT_KINDS and name.suffix is None
         }
     )
 

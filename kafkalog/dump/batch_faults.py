@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog._speedups import DumpFlag, Halt
+from kafkalog.array_types import Bytes
 from kafkalog.codecs.java_streams import (
     END_OF_FILE,
     OUT_OF_MEMORY,
@@ -38,7 +39,6 @@ from kafkalog.dump.java_exceptions import (
     unknown_codec,
 )
 from kafkalog.formats.batch_headers import (
-    Bytes,
     attributes_field,
     count_field,
     magic_field,

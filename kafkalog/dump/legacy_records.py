@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from kafkalog.array_types import Bytes
 from kafkalog.codecs.checksum import crc32
 from kafkalog.codecs.compression import Codec
 from kafkalog.codecs.java_streams import JavaStream, java_stream
@@ -22,7 +23,7 @@ from kafkalog.dump.java_exceptions import (
     ToolEnded,
     unknown_codec,
 )
-from kafkalog.formats.batch_headers import Bytes, attributes_field, magic_field
+from kafkalog.formats.batch_headers import attributes_field, magic_field
 from kafkalog.formats.layout import (
     CODEC_MASK,
     CODECS,

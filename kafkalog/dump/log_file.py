@@ -64,7 +64,7 @@ RUN: Final = np.dtype(
 )
 """State of the dump kernel: ``Run`` of ``_speedups/dump_lines.pyx``, field by field."""
 
-STEP_BYTES: Final = 1 << 20
+BLOCK_BYTES: Final = 1 << 20
 OUT_BYTES: Final = 1 << 20
 PAIRS: Final = 1 << 12
 
@@ -91,7 +91,7 @@ class LogDump:
         buffer = KeptBuffer()
         for name in ("record", "last_offset", "max_timestamp"):
             self._run[name] = -1
-        position, length = 0, STEP_BYTES
+        position, length = 0, BLOCK_BYTES
         try:
             while True:
                 end = min(end, source.size)
@@ -101,7 +101,7 @@ class LogDump:
                 position += self._at("entry")
                 if position + self._at("need") > end:
                     break
-                length = max(STEP_BYTES, self._at("need"))
+                length = max(BLOCK_BYTES, self._at("need"))
             header = source.read(position, RECORD_BATCH_OVERHEAD)
             if is_cut_header(header, end - position):
                 raise load_fault(position, len(header), self._file, (0, end))

@@ -45,9 +45,9 @@ from kafkalog.formats.layout import (
     MIN_SIZE,
     RECORD_BATCH_OVERHEAD,
 )
+from kafkalog.segment.file_records import STEP_BYTES
 from kafkalog.storage.byte_source import FileSource, MemorySource
 
-STEP_BYTES: Final = 4 << 20
 NEAR: Final = 1 << 10
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final
 
 from kafkalog.dump.dump_options import UNLIMITED_BYTES, DumpOptions
 from kafkalog.dump.dump_report import DumpReport
@@ -20,8 +19,7 @@ from kafkalog.dump.printing import printer
 from kafkalog.dump.record_text import describer
 from kafkalog.dump.sidecar_files import dump_snapshot, dump_transaction_index
 from kafkalog.dump.streams import Streams
-
-BOOTSTRAP: Final = "bootstrap.checkpoint"
+from kafkalog.storage.file_names import BOOTSTRAP
 
 
 def dump_files(paths: Iterable[str], options: DumpOptions, streams: Streams) -> bool:

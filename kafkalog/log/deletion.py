@@ -19,8 +19,7 @@ from kafkalog.log.segment_map import SegmentMap
 from kafkalog.log.state import LogState
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.storage.durable_file import Disk
-
-DELETED = ".deleted"
+from kafkalog.storage.file_names import DELETED
 
 
 def remove_segments(

@@ -61,7 +61,7 @@ class LogOffsets(NamedTuple):
     log_end_offset: int
 
 
-class Removal(NamedTuple, Generic[Segment]):
+class ExpiredSegment(NamedTuple, Generic[Segment]):
     """A segment, and the rule that deletes it."""
 
     segment: Segment
@@ -79,13 +79,13 @@ def rules_of(config: LogConfig) -> tuple[RetentionRule, ...]:
 
 def plan_retention(
     segments: Sequence[Segment], offsets: LogOffsets, config: LogConfig, now_ms: int
-) -> list[Removal[Segment]]:
+) -> list[ExpiredSegment[Segment]]:
     """Return the segments that retention deletes at a time, oldest first."""
-    removals: list[Removal[Segment]] = []
+    removals: list[ExpiredSegment[Segment]] = []
     for rule in rules_of(config):
         kept = segments[len(removals) :]
         deletable = find_deletable(rule, kept, offsets, config, now_ms)
-        removals += [Removal(segment, rule) for segment in deletable]
+        removals += [ExpiredSegment(segment, rule) for segment in deletable]
     return removals
 
 

@@ -32,7 +32,7 @@ from kafkalog.log.watermarks import raise_to_log_end
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.segment.open_files import OpenFiles
 from kafkalog.segment.segment_files import SegmentSettings
-from kafkalog.storage.file_names import MAX_OFFSET, file_name
+from kafkalog.storage.file_names import MAX_OFFSET, SEGMENT_KINDS, file_name
 
 NO_EPOCH: Final = EpochEntry(NO_LEADER_EPOCH, 0)
 
@@ -195,7 +195,7 @@ def _begin(log: LogState, base: int) -> GrowingSegment:
             f"new segment at offset {base}, expected it above {active.base_offset}, "
             f"the base of the active segment: {log.directory}"
         )
-    for kind in ("log", "index", "timeindex", "txnindex"):
+    for kind in SEGMENT_KINDS:
         log.runtime.disk.remove_if_there(log.directory / file_name(base, kind))
     active.become_inactive()
     if log.recovery_point >= base:

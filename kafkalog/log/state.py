@@ -25,13 +25,12 @@ from kafkalog.formats.partition_files import PartitionMetadata
 from kafkalog.log.leader_epochs import LeaderEpochs
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.producers.producer_manager import ProducerStateManager
-from kafkalog.log.producers.snapshot_files import DELETED
 from kafkalog.log.remote_offsets import MissingStart
 from kafkalog.log.runtime import Runtime
 from kafkalog.log.segment_map import SegmentMap
 from kafkalog.storage.byte_source import read_regular
 from kafkalog.storage.durable_file import Disk
-from kafkalog.storage.file_names import PARTITION_METADATA
+from kafkalog.storage.file_names import DELETED, PARTITION_METADATA
 from kafkalog.text.uuid_text import canonical_uuid
 
 

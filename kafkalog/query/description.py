@@ -20,11 +20,12 @@ from kafkalog.log.remote_offsets import find_missing_start, log_start_in
 from kafkalog.log.transactions import find_stable
 from kafkalog.query.listing import PartitionSummary, list_path
 from kafkalog.query.log_contents import Contents, LogContents, contents_of
-from kafkalog.query.small_files import INDEXES, PARSERS, describe_small_file
+from kafkalog.query.small_files import PARSERS, describe_small_file
 from kafkalog.query.sources import FILE_ENDINGS
 from kafkalog.segment.entry_order import Limits
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.checkpoint_file import (
+    CHECKPOINTS,
     CLEANED_TO,
     HIGH_WATERMARKS,
     LEADER_EPOCHS,
@@ -34,6 +35,7 @@ from kafkalog.storage.checkpoint_file import (
 )
 from kafkalog.storage.file_names import (
     CLEAN_SHUTDOWN,
+    INDEXES,
     META_PROPERTIES,
     PARTITION_METADATA,
     parse_file_name,
@@ -52,7 +54,6 @@ WHOLE: Final = "whole"
 OPTIONAL_INDEX: Final = "txnindex"
 """The index that a segment has only if it has aborted transactions."""
 
-CHECKPOINTS: Final = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEANED_TO)
 OF_PARTITIONS: Final = {
     "high_watermark": HIGH_WATERMARKS,
     "recovery_point": RECOVERY_POINTS,

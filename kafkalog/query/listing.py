@@ -26,6 +26,7 @@ from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.checkpoint_file import LOG_STARTS, read_offsets_or_none
 from kafkalog.storage.file_names import (
     CLEAN_SHUTDOWN,
+    INDEXES,
     MAX_OFFSET,
     PartitionDir,
     parse_file_name,
@@ -51,7 +52,6 @@ from kafkalog.storage.log_directory import (
 )
 
 INDEX: Final = "index"
-INDEXES: Final = ("index", "timeindex", "txnindex")
 SMALL_SLOTS: Final = 128
 """Entries up to which an index is read whole: a text in its place is that small."""
 

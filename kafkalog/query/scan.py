@@ -7,7 +7,7 @@ threads, steps are decoded in parallel and returned in order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from itertools import accumulate
@@ -29,6 +29,7 @@ from kafkalog.formats.batch_headers import BytesLike
 from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.formats.timestamps import Time
 from kafkalog.integer_limits import MAX_INT64, MIN_INT64
+from kafkalog.progress import Progress
 from kafkalog.query.conditions import ANYTHING, BatchCondition
 from kafkalog.query.header_counts import count_records, counting_reader
 from kafkalog.query.partition_reader import ScanProblem
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
     from kafkalog.query.records import Records, ViewColumn
 
 Source: TypeAlias = "AnyPath | BytesLike | Sequence[Source]"
-Progress = Callable[[int, int], object]
 ISOLATION: Final = get_args(Isolation)
 ON_CORRUPTION: Final = get_args(OnCorruption)
 LIMIT_OF_BATCH_BYTES: Final = 1 << 30

@@ -33,6 +33,7 @@ from kafkalog.decoding.read_policy import Bounds, ReadPolicy
 from kafkalog.decoding.workspace import DecodeWorkspace, Workspace
 from kafkalog.errors import LocatedError
 from kafkalog.formats.batch_headers import BatchHeaders
+from kafkalog.progress import Progress
 from kafkalog.query.conditions import ANYTHING, BatchCondition
 from kafkalog.query.header_counts import without_gaps
 from kafkalog.query.partition_reader import PartitionReader, ScanProblem, SegmentStep
@@ -53,8 +54,6 @@ MAX_RECORDS: Final = 1 << 17
 
 MAX_INTERVALS: Final = 16
 """Maximum number of intervals that a step is split into; else all of it is decoded."""
-
-Progress = Callable[[int, int], object]
 
 
 class CrcMismatch(NamedTuple):

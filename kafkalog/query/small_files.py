@@ -46,7 +46,7 @@ SOUND: Final = "sound"
 PREALLOCATED: Final = "preallocated"
 DAMAGED: Final = "damaged"
 
-INDEXES: Final[Mapping[str, tuple[str, AnyIndex]]] = {
+INDEX_TYPES: Final[Mapping[str, tuple[str, AnyIndex]]] = {
     "index": ("offset index", OffsetIndex),
     "timeindex": ("time index", TimeIndex),
     "txnindex": ("transaction index", TransactionIndex),
@@ -100,8 +100,8 @@ def describe_small_file(path: Location, *, links: bool = False) -> Facts | None:
     are followed.
     """
     name = parse_file_name(path.name)
-    if name is not None and name.kind in INDEXES:
-        kind = INDEXES[name.kind][0]
+    if name is not None and name.kind in INDEX_TYPES:
+        kind = INDEX_TYPES[name.kind][0]
         return _facts(kind, path, lambda: _of_index(path, name, links=links))
     if name is not None and name.kind == "snapshot":
         base = {"offset": name.base_offset}
@@ -128,7 +128,7 @@ def _facts(kind: str, path: Location, read: Callable[[], Facts]) -> Facts:
 
 def _of_index(path: Location, name: SegmentFile, *, links: bool) -> Facts:
     """Return the number of entries of an index, and its first and last offset."""
-    table = INDEXES[name.kind][1]
+    table = INDEX_TYPES[name.kind][1]
     data, size = read_slots(path, table.ENTRY.itemsize, links=links)
     used = table.count_valid(data, name.base_offset)
     damage = table.find_damage(data, used, size, name.base_offset)

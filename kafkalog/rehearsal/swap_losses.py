@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,16 +30,14 @@ from kafkalog.storage.file_names import (
     file_name,
 )
 
-SWAP: Final = "swap"
 
-
-class OffsetRange(NamedTuple):
+class BatchOffsets(NamedTuple):
     """The offsets from `first` to `last`."""
 
     first: int
     last: int
 
-    def overlaps(self, others: Iterable[OffsetRange]) -> bool:
+    def overlaps(self, others: Iterable[BatchOffsets]) -> bool:
         """Return whether any of other ranges has one of the offsets."""
         return any(
             each.first <= self.last and self.first <= each.last for each in others
@@ -56,8 +54,8 @@ class SwapContent:
 
     path: Path
     base_offset: int
-    batches: list[OffsetRange] = field(default_factory=list)
-    missing: list[OffsetRange] = field(default_factory=list)
+    batches: list[BatchOffsets] = field(default_factory=list)
+    missing: list[BatchOffsets] = field(default_factory=list)
     position: int = 0
     reason: str = ""
 
@@ -65,7 +63,7 @@ class SwapContent:
         """Add missing offsets."""
         if not self.missing:
             self.position, self.reason = position, reason
-        self.missing.append(OffsetRange(first, last))
+        self.missing.append(BatchOffsets(first, last))
 
 
 @dataclass(slots=True)
@@ -134,12 +132,12 @@ def read_swap(
 
 def _ranges(
     following: int, rows: np.ndarray[tuple[int], np.dtype[np.void]]
-) -> Iterator[OffsetRange]:
+) -> Iterator[BatchOffsets]:
     """Yield the offsets of batches; wrapper messages begin after the one before."""
     for first, last in zip(
         rows["base_offset"].tolist(), rows["last_offset"].tolist(), strict=True
     ):
-        yield OffsetRange(first if first >= 0 else following, last)
+        yield BatchOffsets(first if first >= 0 else following, last)
         following = last + 1
 
 
@@ -149,7 +147,7 @@ def find_losses(
     """Return what each of some swaps loses of the `replaced` files; by base offset."""
     swaps = sorted(swaps, key=lambda each: each.base_offset)
     losses = [SwapLoss(content) for content in swaps]
-    found: list[OffsetRange] = []
+    found: list[BatchOffsets] = []
     for path, base_offset in replaced:
         with FileSource(path) as source:
             limits = LogSegment(path, base_offset).limits
@@ -161,14 +159,14 @@ def find_losses(
                 ranges = list(_ranges(base_offset, step.rows))
                 for batch, count, size in zip(ranges, counts, sizes, strict=True):
                     _add_lost(losses, batch, count, size)
-                found.append(OffsetRange(ranges[0].first, ranges[-1].last))
+                found.append(BatchOffsets(ranges[0].first, ranges[-1].last))
     for loss in losses:
         loss.is_covered = all(each.overlaps(found) for each in loss.content.batches)
     return [loss for loss in losses if loss.records]
 
 
 def _add_lost(
-    losses: Iterable[SwapLoss], batch: OffsetRange, records: int, size: int
+    losses: Iterable[SwapLoss], batch: BatchOffsets, records: int, size: int
 ) -> None:
     """Add a batch to the swap that should have it, if that does not."""
     for loss in losses:
@@ -187,7 +185,7 @@ def read_swaps(
     ends = [*(base - 1 for base in bases[1:]), MAX_OFFSET]
     return [
         read_swap(
-            directory / file_name(base, "log", SWAP),
+            directory / file_name(base, "log", "swap"),
             base,
             until=until,
             compacts=compacts,

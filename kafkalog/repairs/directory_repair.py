@@ -16,7 +16,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import Final
 
 from kafkalog.errors import LogArgumentError
 from kafkalog.formats.checkpoint import format_offsets, salvage_offsets
@@ -36,8 +35,8 @@ from kafkalog.repairs.repair_report import RepairAction, RepairKind, RepairRepor
 from kafkalog.reports import counted
 from kafkalog.storage.byte_source import read_regular
 from kafkalog.storage.checkpoint_file import (
+    CHECKPOINTS,
     CLEANED_TO,
-    HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
     Offsets,
@@ -54,8 +53,6 @@ from kafkalog.verification.verification_report import (
     Report,
     Severity,
 )
-
-CHECKPOINTS: Final = (RECOVERY_POINTS, HIGH_WATERMARKS, CLEANED_TO, LOG_STARTS)
 
 
 def repair(

@@ -43,10 +43,11 @@ from kafkalog.repairs.log_excerpt import (
 )
 from kafkalog.repairs.repair_report import RepairAction, RepairKind
 from kafkalog.segment.log_segment import LogSegment
-from kafkalog.storage.checkpoint_file import LEADER_EPOCHS
+from kafkalog.storage.checkpoint_file import CHECKPOINTS, LEADER_EPOCHS
 from kafkalog.storage.durable_file import UNSYNCED
 from kafkalog.storage.file_names import (
     CLEAN_SHUTDOWN,
+    INDEXES,
     MAX_OFFSET,
     PARTITION_METADATA,
     FileKind,
@@ -60,8 +61,6 @@ from kafkalog.storage.location import entries, is_file
 from kafkalog.verification.partition_checks import TAILS
 from kafkalog.verification.path_verification import verify_locked
 from kafkalog.verification.recovery_outlook import STRAYS
-from kafkalog.verification.segment_checks import INDEXES
-from kafkalog.verification.sidecar_checks import CHECKPOINTS
 from kafkalog.verification.verification_report import (
     Cause,
     Problem,

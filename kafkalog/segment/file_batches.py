@@ -30,9 +30,9 @@ from kafkalog.formats.layout import (
 from kafkalog.storage.durable_file import DurableFile
 from kafkalog.storage.file_names import MAX_OFFSET
 
-FIRST_STEP_BYTES: Final = 16 << 10
-STEP_BYTES: Final = 4 << 20
-STEP_GROWTH: Final = 8
+FIRST_WINDOW_BYTES: Final = 16 << 10
+WINDOW_BYTES: Final = 4 << 20
+WINDOW_GROWTH: Final = 8
 
 
 class Window(NamedTuple):
@@ -55,8 +55,8 @@ def windows(
     file: DurableFile,
     start: int,
     end: int,
-    first_bytes: int = FIRST_STEP_BYTES,
-    most_bytes: int = STEP_BYTES,
+    first_bytes: int = FIRST_WINDOW_BYTES,
+    most_bytes: int = WINDOW_BYTES,
     workspace: Workspace | None = None,
 ) -> Iterator[Window]:
     """Yield the entries from position `start` to `end`, a window of them at a time.
@@ -74,7 +74,7 @@ def windows(
         rows, status, parsed = scan_headers(data, 0, position, any_magic=True)
         if len(rows):
             yield Window(rows, data, position)
-        length = max(length, min(length * STEP_GROWTH, most_bytes))
+        length = max(length, min(length * WINDOW_GROWTH, most_bytes))
         if status == Status.OK and parsed == 0:
             raise _truncated(file, position)
         position += parsed

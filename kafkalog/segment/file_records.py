@@ -64,7 +64,7 @@ Select = Callable[[BatchHeaders], tuple[Bools | None, bool]]
 """Function that returns the selected rows (None: all), and whether no more follow."""
 
 
-class Selection(NamedTuple):
+class RowSelection(NamedTuple):
     """Rows that are selected, rows out of order, and whether the rest is not selected.
 
     `selected` is None if all rows are selected, `out_of_order` None if no row is.
@@ -374,7 +374,7 @@ class FileRecords:
         data: Bytes,
         origin: int,
         rows: BatchHeaders,
-        selection: Selection,
+        selection: RowSelection,
         invalid: npt.NDArray[np.intp],
     ) -> Generator[Step | Skipped, None, tuple[bool, bool]]:
         """Yield the entries around damaged ones; return the same as `_entries`.
@@ -410,12 +410,12 @@ class FileRecords:
         yield from self._step(data, origin, after, after[selected[first:]])
         return done and self.select(rows[read])[1], False
 
-    def _select(self, data: Bytes, origin: int, rows: BatchHeaders) -> Selection:
+    def _select(self, data: Bytes, origin: int, rows: BatchHeaders) -> RowSelection:
         """Select among `rows` by their offsets, and by `select`."""
         limits = self.limits
         if self._in_order(rows):
             selected, done = self.select(rows)
-            return Selection(selected, None, done)
+            return RowSelection(selected, None, done)
         out_of_order = find_out_of_order(
             data,
             origin,
@@ -429,7 +429,7 @@ class FileRecords:
         selected, done = self.select(rows[kept])
         if selected is not None:
             kept[kept] = selected
-        return Selection(kept, out_of_order, done)
+        return RowSelection(kept, out_of_order, done)
 
     def _in_order(self, rows: BatchHeaders) -> bool:
         limits = self.limits

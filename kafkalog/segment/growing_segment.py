@@ -16,12 +16,13 @@ from typing import Final, NamedTuple, TypeAlias
 
 from kafkalog import _speedups
 from kafkalog._speedups import IndexFault
+from kafkalog.array_types import Bytes
 from kafkalog.errors import (
     KafkaLogError,
     LogArgumentError,
     LogSegmentOffsetOverflowError,
 )
-from kafkalog.formats.batch_headers import BatchHeaders, Bytes
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import MAX_FILE_BYTES, MAX_OFFSET_DELTA
 from kafkalog.segment.file_batches import (
     BatchPosition,

@@ -38,7 +38,7 @@ from kafkalog.segment.file_records import (
     select_all,
 )
 from kafkalog.storage.byte_source import ByteSource
-from kafkalog.storage.file_names import MAX_OFFSET, parse_file_name
+from kafkalog.storage.file_names import DELETED, MAX_OFFSET, parse_file_name
 from kafkalog.storage.location import (
     AnyPath,
     Location,
@@ -47,7 +47,6 @@ from kafkalog.storage.location import (
     open_source,
 )
 
-DELETED: Final = ".deleted"
 MAX_DISTANCE: Final = 2**48
 """Greatest distance of an offset from the base offset; one further is damaged."""
 

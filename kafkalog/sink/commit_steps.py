@@ -60,7 +60,7 @@ TRANSACTION_VERSION: Final = 1
 COORDINATOR_EPOCH: Final = 0
 
 
-class Progress(NamedTuple):
+class CommitProgress(NamedTuple):
     """How far a commit has come in a partition.
 
     `offset` is that of the first batch that is missing, `has_ended` whether the
@@ -157,7 +157,7 @@ def check_stored(
 
 def find_progress(
     log: WritableLog, commit: OpenCommit, name: Name, directory: Path, disk: Disk
-) -> Progress:
+) -> CommitProgress:
     """Compare the batches in a log with those of a commit.
 
     Raises `CommitConflictError` if the log has other batches in their place, and
@@ -170,7 +170,7 @@ def find_progress(
             f"the offset {begin} of an interrupted commit: {log.path}"
         )
     if log.log_end_offset == begin:
-        return Progress(begin)
+        return CommitProgress(begin)
     rows = _read_stored(log, begin)
     missing: int | None = None
     ours = _are_markers(rows, commit.producer)
@@ -188,8 +188,8 @@ def find_progress(
     if len(others) and (missing is not None or others[0] < end):
         raise _conflict(log, int(others[0]))
     if missing is not None:
-        return Progress(missing)
-    return Progress(end, has_ended, has_others=len(others) > 0)
+        return CommitProgress(missing)
+    return CommitProgress(end, has_ended, has_others=len(others) > 0)
 
 
 def prepare_topics(logs: LogManager, commit: OpenCommit) -> None:

@@ -250,7 +250,10 @@ def _check_partitions(
 
 
 def _check_readable(
-    options: SourceOptions, reader: OffsetReader, ranges: list[OffsetRange], warn: Warn
+    options: SourceOptions,
+    reader: OffsetReader,
+    ranges: list[OffsetRange],
+    warn: Warn,
 ) -> list[OffsetRange]:
     """Return the nonempty ranges, reduced to the offsets that exist.
 

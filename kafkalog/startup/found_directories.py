@@ -25,8 +25,8 @@ from kafkalog.manager.identity import Owner, check_identities, read_identity
 from kafkalog.rehearsal.log_rehearsal import CheckpointedOffsets, describe_error
 from kafkalog.startup.start_report import Freeable, FreeableKind
 from kafkalog.storage.checkpoint_file import (
+    CHECKPOINTS,
     CLEANED_TO,
-    HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
     Offsets,
@@ -41,8 +41,6 @@ from kafkalog.storage.file_names import (
 )
 from kafkalog.storage.location import STATUS_BLOCK_BYTES, AnyPath
 from kafkalog.storage.log_directory import is_log_directory
-
-CHECKPOINTS: Final = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEANED_TO)
 
 NOT_OF_DISK: Final = ("NumberFormatException", "IllegalArgumentException")
 """Exceptions for a checkpoint that do not fail the log directory."""

@@ -17,12 +17,9 @@ from typing import Final
 
 from kafkalog.log.cluster_metadata import METADATA_PARTITION
 from kafkalog.segment.segment_files import oversize
-from kafkalog.storage.file_names import parse_file_name
-from kafkalog.verification.path_verification import BOOTSTRAP, verify, verify_locked
+from kafkalog.storage.file_names import BOOTSTRAP, SEGMENT_KINDS, parse_file_name
+from kafkalog.verification.path_verification import verify, verify_locked
 from kafkalog.verification.verification_report import Recovery
-
-WRITTEN: Final = ("log", "index", "timeindex", "txnindex")
-"""Kinds of files that a broker opens for writing."""
 
 ROOT: Final = 0
 """The user for whom no mode of a file matters."""
@@ -77,7 +74,7 @@ def _written(directory: Path) -> Iterator[Path]:
         yield place
         for path in sorted(place.iterdir()):
             name = parse_file_name(path.name)
-            if name is not None and name.kind in WRITTEN and path.is_file():
+            if name is not None and name.kind in SEGMENT_KINDS and path.is_file():
                 yield path
 
 

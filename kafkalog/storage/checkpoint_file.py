@@ -19,6 +19,10 @@ RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 LOG_STARTS: Final = "log-start-offset-checkpoint"
 CLEANED_TO: Final = "cleaner-offset-checkpoint"
+CHECKPOINTS: Final = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEANED_TO)
+"""The offset checkpoints of a log directory, in the order in which a broker reads them.
+"""
+
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 
 Offsets = dict[tuple[str, int], int]

@@ -40,6 +40,17 @@ LOCK: Final = ".lock"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 META_PROPERTIES: Final = "meta.properties"
 PARTITION_METADATA: Final = "partition.metadata"
+BOOTSTRAP: Final = "bootstrap.checkpoint"
+"""The first records of a new cluster's metadata log."""
+
+CLEANED: Final = ".cleaned"
+DELETED: Final = ".deleted"
+SWAP: Final = ".swap"
+
+INDEXES: Final[tuple[FileKind, ...]] = ("index", "timeindex", "txnindex")
+SEGMENT_KINDS: Final[tuple[FileKind, ...]] = ("log", *INDEXES)
+"""The kinds of the files that belong to one segment."""
+
 METADATA_TOPIC: Final = "__cluster_metadata"
 """Its log belongs to the controller, not to the log manager."""
 

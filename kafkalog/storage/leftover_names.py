@@ -19,11 +19,9 @@ from typing import Final, NamedTuple
 
 from kafkalog.errors import StrayFileError
 from kafkalog.integer_limits import MAX_INT64
+from kafkalog.storage.file_names import CLEANED, DELETED, SWAP
 from kafkalog.text.decimal_text import int_from_text
 
-CLEANED: Final = ".cleaned"
-DELETED: Final = ".deleted"
-SWAP: Final = ".swap"
 METADATA_SNAPSHOT: Final = ".checkpoint.deleted"
 
 OFFSET_DIGITS: Final = 20

@@ -16,7 +16,7 @@ Source: ``DefaultRecordBatch.java``, ``FileRecords.java``, ``LogSegment.java``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
@@ -41,6 +41,7 @@ from kafkalog.formats.layout import (
     NO_LEADER_EPOCH,
     TRANSACTIONAL_FLAG,
 )
+from kafkalog.progress import Advance
 from kafkalog.segment.entry_order import Limits
 from kafkalog.segment.file_records import FileRecords, Skipped, Step
 from kafkalog.storage.byte_source import ByteSource, only_zeros
@@ -56,7 +57,6 @@ MERGED: Final = frozenset({Cause.TIMESTAMP, Cause.LEADER_EPOCH})
 For other causes, what recovery does depends on each batch.
 """
 
-Advance = Callable[[int], None]
 Epochs = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 """Start offsets, rising, and the leader epoch in force from each on."""
 

@@ -48,7 +48,7 @@ NUMBERED: Final = (
 )
 """Suffixes of files whose names begin with an offset."""
 
-CHECKPOINTS: Final = (".checkpoint", ".checkpoint.part", ".checkpoint.deleted")
+METADATA_SNAPSHOTS: Final = (".checkpoint", ".checkpoint.part", ".checkpoint.deleted")
 MARKS: Final = ("-delete", "-future", "-stray")
 _BLANK: Final = " \t\n\x0b\f\r"
 _MARKED: Final = re.compile(rf"[^{_BLANK}]+-[^{_BLANK}]+\.[^{_BLANK}]+")
@@ -107,7 +107,11 @@ def check_file_names(
                 offset_of(name)
             except StrayFileError:
                 yield name, "file name does not begin with an offset"
-        elif is_metadata and name.endswith(CHECKPOINTS) and not parse_file_name(name):
+        elif (
+            is_metadata
+            and name.endswith(METADATA_SNAPSHOTS)
+            and not parse_file_name(name)
+        ):
             yield name, "file name does not begin with an offset and an epoch"
 
 

@@ -35,6 +35,7 @@ from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.byte_source import read_regular
 from kafkalog.storage.checkpoint_file import LEADER_EPOCHS
 from kafkalog.storage.file_names import (
+    INDEXES,
     FileKind,
     SegmentFile,
     file_name,
@@ -49,7 +50,6 @@ from kafkalog.verification.log_checks import (
 )
 from kafkalog.verification.name_checks import check_file_names
 from kafkalog.verification.segment_checks import (
-    INDEXES,
     SegmentResult,
     SegmentTask,
     check_lone_index,

@@ -31,8 +31,10 @@ from kafkalog.indexes.index_table import base_offset_of
 from kafkalog.log.cluster_metadata import METADATA_PARTITION, ClusterSettings
 from kafkalog.manager.found_logs import REMOTE_INDEXES
 from kafkalog.manager.identity import read_identity
+from kafkalog.progress import Advance, Progress
 from kafkalog.storage.byte_source import read_regular
 from kafkalog.storage.checkpoint_file import (
+    CHECKPOINTS,
     CLEANED_TO,
     LEADER_EPOCHS,
     LOG_STARTS,
@@ -40,7 +42,9 @@ from kafkalog.storage.checkpoint_file import (
     read_offsets_or_none,
 )
 from kafkalog.storage.file_names import (
+    BOOTSTRAP,
     CLEAN_SHUTDOWN,
+    INDEXES,
     LOCK,
     META_PROPERTIES,
     METADATA_TOPIC,
@@ -63,7 +67,6 @@ from kafkalog.storage.log_directory import (
     list_partitions,
     partitions_under,
 )
-from kafkalog.verification.log_checks import Advance
 from kafkalog.verification.name_checks import (
     check_directories,
     check_directory_id,
@@ -77,7 +80,6 @@ from kafkalog.verification.partition_checks import (
 )
 from kafkalog.verification.recovery_outlook import add_recovery
 from kafkalog.verification.segment_checks import (
-    INDEXES,
     SegmentResult,
     SegmentTask,
     check_lone_index,
@@ -86,7 +88,6 @@ from kafkalog.verification.segment_checks import (
     lone_log,
 )
 from kafkalog.verification.sidecar_checks import (
-    CHECKPOINTS,
     FORMS,
     Offsets,
     check_epochs,
@@ -99,11 +100,7 @@ from kafkalog.verification.sidecar_checks import (
 from kafkalog.verification.translated_files import name_translated
 from kafkalog.verification.verification_report import Cause, Findings, Problem, Report
 
-BOOTSTRAP: Final = "bootstrap.checkpoint"
 SUFFIXES: Final = (".deleted", ".cleaned", ".swap", ".part", ".tmp")
-
-Progress = Callable[[int, int], None]
-"""Function that is called with the bytes verified so far, and those of all files."""
 
 
 def verify(

@@ -45,6 +45,8 @@ from kafkalog.storage.checkpoint_file import (
     RECOVERY_POINTS,
 )
 from kafkalog.storage.file_names import (
+    DELETED,
+    INDEXES,
     METADATA_TOPIC,
     PartitionDir,
     SegmentFile,
@@ -52,10 +54,8 @@ from kafkalog.storage.file_names import (
     parse_file_name,
     parse_partition_dir,
 )
-from kafkalog.storage.leftover_names import DELETED
 from kafkalog.storage.log_directory import LINKED_FILE
 from kafkalog.verification.partition_checks import TAILS
-from kafkalog.verification.segment_checks import INDEXES
 from kafkalog.verification.sidecar_checks import QUORUM_STATE
 from kafkalog.verification.verification_report import (
     Cause,

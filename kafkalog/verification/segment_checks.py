@@ -16,11 +16,12 @@ from kafkalog.formats.layout import MAX_FILE_BYTES
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex, last_slot_timestamp
 from kafkalog.indexes.txn_index import TransactionIndex
+from kafkalog.progress import Advance
 from kafkalog.segment.entry_order import Limits
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.segment.segment_files import oversize
 from kafkalog.storage.byte_source import FileSource
-from kafkalog.storage.file_names import FileKind, SegmentFile, parse_file_name
+from kafkalog.storage.file_names import INDEXES, SegmentFile, parse_file_name
 from kafkalog.verification.index_checks import (
     OffsetIndexCheck,
     SnapshotCheck,
@@ -28,7 +29,6 @@ from kafkalog.verification.index_checks import (
     read_index,
 )
 from kafkalog.verification.log_checks import (
-    Advance,
     Epochs,
     LogCheck,
     LogFacts,
@@ -38,7 +38,6 @@ from kafkalog.verification.sidecar_checks import NO_EPOCHS, reading
 from kafkalog.verification.verification_report import Cause, Findings, Problem
 
 HALF_WRITTEN: Final = ("cleaned", "part")
-INDEXES: Final[tuple[FileKind, ...]] = ("index", "timeindex", "txnindex")
 
 
 @dataclass(slots=True, kw_only=True)

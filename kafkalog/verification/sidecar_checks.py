@@ -23,8 +23,6 @@ from kafkalog.formats.producer_snapshot import ENTRY, NONE, parse_snapshot
 from kafkalog.formats.properties import MetaProperties
 from kafkalog.integer_limits import MAX_INT64
 from kafkalog.storage.checkpoint_file import (
-    CLEANED_TO,
-    HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
 )
@@ -37,7 +35,6 @@ Offsets = dict[tuple[str, int], int]
 
 QUORUM_STATE: Final = "quorum-state"
 
-CHECKPOINTS: Final = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANED_TO)
 
 NO_EPOCHS: Final[Epochs] = (np.empty(0, np.int64), np.empty(0, np.int64))
 

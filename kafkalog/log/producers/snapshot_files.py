@@ -24,11 +24,10 @@ from kafkalog.log.producers.producer_state import entries_of, rows_of
 from kafkalog.log.recovery.leftover_files import file_names
 from kafkalog.storage.byte_source import read_regular
 from kafkalog.storage.durable_file import Disk
-from kafkalog.storage.file_names import file_name
+from kafkalog.storage.file_names import DELETED, file_name
 from kafkalog.storage.leftover_names import offset_of
 
 SNAPSHOT: Final = ".snapshot"
-DELETED: Final = ".deleted"
 
 
 class SnapshotFiles:

@@ -19,10 +19,8 @@ from typing import Final
 from kafkalog.errors import StrayFileError
 from kafkalog.log.recovery.recovery_report import RecoveryReport
 from kafkalog.storage.durable_file import Disk
+from kafkalog.storage.file_names import CLEANED, DELETED, SWAP
 from kafkalog.storage.leftover_names import (
-    CLEANED,
-    DELETED,
-    SWAP,
     Leftovers,
     offset_of,
     replaced_offsets,

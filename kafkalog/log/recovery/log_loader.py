@@ -51,11 +51,11 @@ from kafkalog.log.runtime import Runtime
 from kafkalog.log.segment_map import SegmentMap
 from kafkalog.segment.file_batches import windows
 from kafkalog.segment.growing_segment import GrowingSegment
-from kafkalog.storage.file_names import file_name
-from kafkalog.storage.leftover_names import OFFSET_DIGITS, SWAP, is_offset, offset_of
+from kafkalog.storage.file_names import INDEXES, SWAP, file_name
+from kafkalog.storage.leftover_names import OFFSET_DIGITS, is_offset, offset_of
 
-INDEXES: Final = (".index", ".timeindex", ".txnindex")
-FILES: Final = (".log", *INDEXES)
+INDEX_SUFFIXES: Final = tuple(f".{kind}" for kind in INDEXES)
+FILES: Final = (".log", *INDEX_SUFFIXES)
 NEEDED: Final = (".log", ".index", ".timeindex")
 Loaded = TypeVar("Loaded")
 UNFLUSHED: Final = "unflushed"
@@ -204,7 +204,7 @@ class LogLoader:
             if name in complete:
                 if int(name) not in self.segments:  # from a name of another form
                     self.segments.expect(int(name), self._listed)
-            elif not name.endswith(INDEXES):
+            elif not name.endswith(INDEX_SUFFIXES):
                 self._load_segment(offset_of(name), names)
             elif not (_is_in(name, names) or _log_name(offset_of(name)) in names):
                 self.runtime.disk.remove_if_there(self.directory / name)

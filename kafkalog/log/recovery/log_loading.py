@@ -30,7 +30,7 @@ from kafkalog.log.writable_log import WritableLog
 from kafkalog.segment.segment_files import checked_size
 from kafkalog.storage.checkpoint_file import LEADER_EPOCHS
 from kafkalog.storage.durable_file import DISK, Disk
-from kafkalog.storage.leftover_names import SWAP
+from kafkalog.storage.file_names import SWAP
 
 
 def check_log(directory: Path, topic_id: str | None = None) -> str | None:

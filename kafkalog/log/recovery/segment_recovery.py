@@ -46,7 +46,7 @@ from kafkalog.log.producers.producer_updates import replay
 from kafkalog.segment.file_batches import Window, windows
 from kafkalog.segment.growing_segment import GrowingSegment
 
-STEP_BYTES = 1 << 20  # fits the processor's cache, for reading and verifying
+RECOVERY_STEP_BYTES = 1 << 20  # fits the processor's cache, for reading and verifying
 MAX_PENDING_ROWS = 4096
 SECTOR_BYTES = 512
 OFFSET_BYTES, SIZE_BYTES = 8, 4
@@ -104,7 +104,7 @@ def count_data(segment: GrowingSegment, start: int) -> int:
     """Return the number of bytes from `start` on, without zeros at the end."""
     end = segment.size
     while start < end:
-        length = min(STEP_BYTES, end - start)
+        length = min(RECOVERY_STEP_BYTES, end - start)
         data = np.frombuffer(segment.file.read(end - length, length), np.uint8)
         nonzero = np.flatnonzero(data)
         if len(nonzero):
@@ -114,7 +114,7 @@ def count_data(segment: GrowingSegment, start: int) -> int:
 
 
 def _windows(segment: GrowingSegment) -> Iterator[Window]:
-    step, buffer = STEP_BYTES, Workspace()
+    step, buffer = RECOVERY_STEP_BYTES, Workspace()
     return windows(segment.file, 0, segment.size, step, step, buffer)
 
 

@@ -30,7 +30,7 @@ from kafkalog.log.segment_map import SegmentMap
 from kafkalog.segment.file_batches import first_offset, windows
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.segment.open_files import OpenFiles
-from kafkalog.storage.leftover_names import CLEANED, SWAP
+from kafkalog.storage.file_names import CLEANED, SWAP
 
 CHUNK_BYTES = 1 << 20
 

@@ -34,7 +34,7 @@ from kafkalog.log.recovery import segment_splitting
 from kafkalog.log.replaceable_segments import ReplaceableSegments
 from kafkalog.manager.managed_directory import ManagedDirectory
 from kafkalog.segment.growing_segment import GrowingSegment
-from kafkalog.storage.leftover_names import CLEANED, SWAP
+from kafkalog.storage.file_names import CLEANED, SWAP
 from tests.cleaner import test_log_cleaner, test_throttle
 from tests.crash import conftest, test_compaction_states
 from tests.manager import test_compacted_retention, test_moving

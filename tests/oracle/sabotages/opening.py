@@ -1,7 +1,6 @@
 """Sabotages of opening a log, after a clean shutdown or a crash."""
 
 from kafkalog.errors import CorruptSnapshotError
-from kafkalog.log.deletion import DELETED
 from kafkalog.log.leader_epochs import LeaderEpochs
 from kafkalog.log.producers.producer_manager import ProducerStateManager
 from kafkalog.log.producers.snapshot_files import SnapshotFiles
@@ -14,7 +13,7 @@ from kafkalog.log.recovery import (
 from kafkalog.log.recovery.log_loader import LogLoader
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.segment.segment_files import SegmentFiles
-from kafkalog.storage.leftover_names import CLEANED
+from kafkalog.storage.file_names import CLEANED, DELETED
 from tests.log import (
     test_snapshot_files,
     test_writable_log,
