@@ -3,7 +3,8 @@
 The log of a partition with problems is loaded on a disk of its own, with the settings
 of its topic, see `log_rehearsal`. The action on a problem is what loading did to its
 file: it truncated it at a byte, rebuilt it, removed it, or did nothing. Where the log
-cannot be loaded, it is the problem at which loading failed that the broker refuses.
+cannot be loaded, it is the problem at which loading failed that the broker refuses. If
+that is one of a small file, the others are predicted without the file.
 
 A few actions do not depend on loading: those on files of the log directory, on topic
 ids, and on files of the cluster's metadata that are read before or after its log.
@@ -16,7 +17,7 @@ Source: ``LogManager.scala``, ``KafkaRaftLog.java``, ``FileQuorumStateStore.java
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,7 +36,7 @@ from kafkalog.rehearsal.log_rehearsal import (
     SegmentLoss,
     rehearse,
 )
-from kafkalog.rehearsal.rehearsal_disk import FilesLeft
+from kafkalog.rehearsal.rehearsal_disk import FilesLeft, RehearsalDisk
 from kafkalog.reports import counted
 from kafkalog.storage.checkpoint_file import (
     CLEANED_TO,
@@ -169,13 +170,19 @@ class PartitionOutlook:
                 loaded.append(problem)
             else:
                 predicted.append(_with(problem, recovery))
-        if not loaded or not self.directory.is_dir():  # deleted since
-            return predicted
-        try:
-            with self._rehearsed() as rehearsal:
-                return predicted + _Loaded(rehearsal).predict(loaded)
-        except LogStartError as error:
-            return predicted + _refused(loaded, error)
+        aside: set[str] = set()
+        while loaded and self.directory.is_dir():  # else deleted since
+            try:
+                with self._rehearsed(aside) as rehearsal:
+                    return predicted + _Loaded(rehearsal).predict(loaded)
+            except LogStartError as error:
+                refused = [each for each in loaded if _is_small(each, error.name)]
+                if not refused:
+                    return predicted + _refused(loaded, error)
+            predicted += [_with(problem, Recovery.REFUSE) for problem in refused]
+            loaded = [problem for problem in loaded if problem not in refused]
+            aside.add(Path(refused[0].path).name)
+        return predicted
 
     def _without_loading(self, problem: Problem) -> Recovery | None:
         """Return the action if it does not depend on loading the log, else None."""
@@ -209,21 +216,35 @@ class PartitionOutlook:
                 yield name.base_offset
 
     @contextmanager
-    def _rehearsed(self) -> Iterator[LogRehearsal]:
-        """Load the log as a broker does, with the settings of its topic."""
+    def _rehearsed(self, aside: Collection[str]) -> Iterator[LogRehearsal]:
+        """Load the log as a broker does, without the files `aside`."""
         topic = "" if self.name is None else self.name.topic
-        root = self.directory.absolute().parent
+        root, topic_id = self.directory.absolute().parent, None
         try:
             topic_id = check_log(self.directory)
         except (KafkaLogError, OSError) as error:
-            raise LogStartError.of(error, self.directory, self.directory) from error
+            failure = LogStartError.of(error, self.directory, self.directory)
+            if failure.name not in aside:
+                raise failure from error
+
+        def remove(copy: Path, disk: RehearsalDisk) -> None:
+            for name in aside:
+                disk.remove_if_there(copy / name)
+
         with rehearse(
             self.directory,
             CheckpointedOffsets.read(root, self.name),
             self.settings.of(topic, topic_id),
             self.settings.broker,
+            remove,
         ) as rehearsal:
             yield rehearsal
+
+
+def _is_small(problem: Problem, name: str | None) -> bool:
+    """Return whether a problem is one of a file with a name, which has no offset."""
+    file = Path(problem.path).name
+    return file == name and parse_file_name(file) is None
 
 
 def _refused(problems: Sequence[Problem], error: LogStartError) -> list[Problem]:

@@ -450,6 +450,17 @@ def test_an_index_without_room_for_its_entries_keeps_the_log_from_opening(damage
     assert {each.recovery for each in check_prediction(root, broker)} == {R}
 
 
+def test_other_problems_are_predicted_without_a_small_file_that_is_refused(damaged):
+    root = damaged("clean")
+    (root / "t-0" / "leader-epoch-checkpoint").write_text("nonsense")
+    add(bytes(9))(root / "t-0" / f"{LAST}.log")
+    found = {
+        each.cause: (each.recovery, each.severity) for each in check_prediction(root)
+    }
+    assert found[Cause.FORMAT] == (R, Severity.ERROR)
+    assert found[Cause.PREALLOCATED] == (N, Severity.ERROR)
+
+
 def test_a_partition_without_its_log_directory_counts_as_crashed(damaged, tmp_path):
     root = damaged("clean")
     place = shutil.copytree(root / "t-0", tmp_path / "alone" / "t-0")
