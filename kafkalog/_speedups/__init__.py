@@ -23,7 +23,7 @@ from kafkalog._speedups.batches import (
     scan_batches,
     sum_counts,
 )
-from kafkalog._speedups.crc32c import best_path, check_batches, crc_many
+from kafkalog._speedups.crc32c import check_batches
 from kafkalog._speedups.decode import (
     decode_headers,
     decode_records,
@@ -72,15 +72,12 @@ from kafkalog._speedups.legacy_messages import write_messages
 from kafkalog._speedups.murmur2 import murmur2_keys
 from kafkalog._speedups.offset_map import (
     Mark,
-    best_md5_path,
     find_offsets,
     find_superseded,
-    hash_keys,
     put_offsets,
     read_marks,
 )
 from kafkalog._speedups.plan import is_next_sequence, must_roll, plan_run
-from kafkalog._speedups.retain import retain_records
 from kafkalog._speedups.validate import (
     EntryFault,
     HeaderFault,
@@ -113,14 +110,11 @@ __all__ = [
     "Status",
     "add_measures",
     "all_uncompressed",
-    "best_md5_path",
-    "best_path",
     "bound_decompressed_sizes",
     "check_batches",
     "check_counts",
     "count_message_indexes",
     "count_rising",
-    "crc_many",
     "decode_headers",
     "decode_records",
     "decompress_streams",
@@ -138,7 +132,6 @@ __all__ = [
     "first_nonzero",
     "gather_bytes",
     "gather_records",
-    "hash_keys",
     "hash_rows",
     "header_fault",
     "is_next_sequence",
@@ -160,7 +153,6 @@ __all__ = [
     "read_message_indexes",
     "read_required_entry",
     "read_schema_ids",
-    "retain_records",
     "scan_batches",
     "search_ranges",
     "search_slots",

@@ -6,8 +6,4 @@ cdef extern from "crc.h" nogil:
         CRC32C "KL_CRC32C"
         CRC32 "KL_CRC32"
     void crc_setup "kl_crc_setup"()
-    int crc_best_path "kl_best_path"
     uint32_t crc "kl_crc"(int kind, const uint8_t* data, size_t size) noexcept
-    uint32_t crc_by "kl_crc_by"(
-        int path, int kind, const uint8_t* data, size_t size
-    ) noexcept

@@ -73,7 +73,7 @@ cdef inline void put_positions(
     positions.header_count[row] = record.header_count
 
 
-cdef inline bint put_bytes(
+cdef inline bint copy_field(
     const Cursor* at, int32_t start, int32_t length, Strings* out, Py_ssize_t row
 ) noexcept nogil:
     return append(out, row, at.data + start, length, at.end - start)
@@ -90,9 +90,9 @@ cdef inline bint put_headers(
     for place in range(first, end):
         if read_header(&body, &key, &key_length, &value, &value_length) != Status.OK:
             return False
-        if not put_bytes(at, key, key_length, &out.key, place):
+        if not copy_field(at, key, key_length, &out.key, place):
             return False
-        if not put_bytes(at, value, value_length, &out.value, place):
+        if not copy_field(at, value, value_length, &out.value, place):
             return False
     return True
 
@@ -101,11 +101,11 @@ cdef inline bint put_columns(
     const Cursor* at, const Record* record, RecordOutput* out, Py_ssize_t row
 ) noexcept nogil:
     # Copy the requested fields of a record; False if a column is full.
-    if out.key.offsets != NULL and not put_bytes(
+    if out.key.offsets != NULL and not copy_field(
         at, record.key_start, record.key_length, &out.key, row
     ):
         return False
-    if out.value.offsets != NULL and not put_bytes(
+    if out.value.offsets != NULL and not copy_field(
         at, record.value_start, record.value_length, &out.value, row
     ):
         return False

@@ -11,6 +11,13 @@ from kafkalog._speedups._append cimport Append
 from kafkalog._speedups._batch cimport Batch
 
 
+cdef inline int check_rows(Py_ssize_t shortest, Py_ssize_t count) except -1:
+    # Check that the shortest of some columns has a value for each row.
+    if shortest < count:
+        raise ValueError(f"a column of {shortest} rows, expected {count}")
+    return 0
+
+
 cdef struct Rows:
     Batch* at
     Py_ssize_t count

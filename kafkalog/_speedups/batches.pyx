@@ -8,7 +8,7 @@ from kafkalog._speedups._batch cimport (
 from kafkalog._speedups._crc cimport crc_setup
 from kafkalog._speedups._cursor cimport LINE, Status, be32, prefetch
 from kafkalog._speedups._entry cimport crc_matches, read_entry
-from kafkalog._speedups._rows cimport Rows, rows_of
+from kafkalog._speedups._rows cimport Rows, check_rows, rows_of
 
 crc_setup()
 
@@ -256,8 +256,7 @@ def locate_payloads(
     cdef Py_ssize_t i, stopped = 0
     cdef int64_t start
     cdef Rows entries = rows_of(rows)
-    if min(starts.shape[0], lengths.shape[0]) < entries.count:
-        raise ValueError(f"starts or lengths shorter than the {entries.count} rows")
+    check_rows(min(starts.shape[0], lengths.shape[0]), entries.count)
     with nogil:
         for i in range(entries.count):
             stopped = i
@@ -289,8 +288,7 @@ def check_counts(rows not None, const int64_t[::1] lengths not None):
     cdef bint wrapped = False
     cdef Py_ssize_t i, good = 0
     cdef Rows entries = rows_of(rows)
-    if lengths.shape[0] < entries.count:
-        raise ValueError(f"lengths shorter than the {entries.count} rows")
+    check_rows(lengths.shape[0], entries.count)
     with nogil:
         for i in range(entries.count):
             if entries.at[i].magic == 2 and not (
@@ -307,8 +305,7 @@ def sum_counts(rows not None, const int64_t[::1] lengths not None):
     cdef int64_t count = 0, length = 0
     cdef Py_ssize_t i
     cdef Rows entries = rows_of(rows)
-    if lengths.shape[0] < entries.count:
-        raise ValueError(f"lengths shorter than the {entries.count} rows")
+    check_rows(lengths.shape[0], entries.count)
     with nogil:
         for i in range(entries.count):
             count += entries.at[i].count

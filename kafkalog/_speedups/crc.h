@@ -3,8 +3,8 @@
  * Both are reflected CRCs and differ in the polynomial only, so one body serves both.
  * Three paths, the best chosen once at import:
  *
- *   KL_FOLD512  carry-less multiplication of 512 bit lanes, 256 bytes a round
- *   KL_FOLD128  the same with 128 bit lanes, 128 bytes a round
+ *   KL_FOLD512  carry-less multiplication of 512 bit lanes, 256 bytes a round; x86-64
+ *   KL_FOLD128  the same with 128 bit lanes, 128 bytes a round; x86-64 and ARM64
  *   KL_TABLE    eight tables, eight bytes a round; every processor
  *
  * Folding: a 128 bit lane A that is D bits before a lane B may be replaced by
@@ -78,10 +78,35 @@ static uint32_t kl_by_table(int kind, uint32_t crc, const uint8_t *data, size_t 
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
+#define KL_FOLDS 1
+#define KL_128 __attribute__((target("sse4.2,pclmul")))
+
+typedef __m128i kl_lane;
+
+KL_128 static inline kl_lane kl_load(const void *at)
+{
+    return _mm_loadu_si128((const __m128i *)at);
+}
+
+KL_128 static inline void kl_store(void *at, kl_lane lane)
+{
+    _mm_storeu_si128((__m128i *)at, lane);
+}
+
+KL_128 static inline kl_lane kl_xor(kl_lane a, kl_lane b)
+{
+    return _mm_xor_si128(a, b);
+}
+
+KL_128 static inline kl_lane kl_fold_lane(kl_lane lane, kl_lane constants, kl_lane next)
+{
+    __m128i low = _mm_clmulepi64_si128(lane, constants, 0x00);
+    __m128i high = _mm_clmulepi64_si128(lane, constants, 0x11);
+    return _mm_xor_si128(_mm_xor_si128(low, high), next);
+}
 
 /* Without folding: the instruction for CRC-32C, tables for CRC-32. */
-__attribute__((target("sse4.2"))) static uint32_t
-kl_short(int kind, uint32_t crc, const uint8_t *data, size_t size)
+KL_128 static uint32_t kl_short(int kind, uint32_t crc, const uint8_t *data, size_t size)
 {
     if (kind != KL_CRC32C)
         return kl_by_table(kind, crc, data, size);
@@ -99,35 +124,87 @@ kl_short(int kind, uint32_t crc, const uint8_t *data, size_t size)
     return crc;
 }
 
-__attribute__((target("sse4.2,pclmul"))) static inline __m128i
-kl_fold_lane(__m128i lane, __m128i constants, __m128i next)
+#elif defined(__aarch64__) && defined(__GNUC__) && \
+    (!defined(__clang__) || (defined(__ARM_FEATURE_CRC32) && defined(__ARM_FEATURE_AES)))
+#include <arm_acle.h>
+#include <arm_neon.h>
+#ifdef __linux__
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+#define KL_FOLDS 1
+#ifdef __clang__ /* on Apple's processors, all of which have the instructions */
+#define KL_128
+#else
+#define KL_128 __attribute__((target("+crc+crypto")))
+#endif
+
+typedef uint64x2_t kl_lane;
+
+KL_128 static inline kl_lane kl_load(const void *at)
 {
-    __m128i low = _mm_clmulepi64_si128(lane, constants, 0x00);
-    __m128i high = _mm_clmulepi64_si128(lane, constants, 0x11);
-    return _mm_xor_si128(_mm_xor_si128(low, high), next);
+    return vreinterpretq_u64_u8(vld1q_u8((const uint8_t *)at));
 }
 
-__attribute__((target("sse4.2,pclmul"))) static uint32_t
+KL_128 static inline void kl_store(void *at, kl_lane lane)
+{
+    vst1q_u8((uint8_t *)at, vreinterpretq_u8_u64(lane));
+}
+
+KL_128 static inline kl_lane kl_xor(kl_lane a, kl_lane b) { return veorq_u64(a, b); }
+
+KL_128 static inline kl_lane kl_fold_lane(kl_lane lane, kl_lane constants, kl_lane next)
+{
+    poly128_t low = vmull_p64((poly64_t)vgetq_lane_u64(lane, 0),
+                              (poly64_t)vgetq_lane_u64(constants, 0));
+    poly128_t high = vmull_p64((poly64_t)vgetq_lane_u64(lane, 1),
+                               (poly64_t)vgetq_lane_u64(constants, 1));
+    return veorq_u64(
+        veorq_u64(vreinterpretq_u64_p128(low), vreinterpretq_u64_p128(high)), next);
+}
+
+/* Without folding: an instruction for each polynomial. */
+KL_128 static uint32_t kl_short(int kind, uint32_t crc, const uint8_t *data, size_t size)
+{
+    while (size >= 8) {
+        uint64_t word;
+        memcpy(&word, data, 8);
+        crc = kind == KL_CRC32C ? __crc32cd(crc, word) : __crc32d(crc, word);
+        data += 8;
+        size -= 8;
+    }
+    while (size--) {
+        crc = kind == KL_CRC32C ? __crc32cb(crc, *data) : __crc32b(crc, *data);
+        data++;
+    }
+    return crc;
+}
+#endif
+
+#ifdef KL_FOLDS
+KL_128 static uint32_t
 kl_by_fold128(int kind, uint32_t crc, const uint8_t *data, size_t size)
 {
     if (size < 256)
         return kl_short(kind, crc, data, size);
-    const __m128i by_1024 = _mm_loadu_si128((const __m128i *)kl_fold[kind][1]);
-    __m128i lanes[8];
+    const uint64_t start[2] = {crc, 0};
+    const kl_lane by_1024 = kl_load(kl_fold[kind][1]);
+    kl_lane lanes[8];
     for (int i = 0; i < 8; i++)
-        lanes[i] = _mm_loadu_si128((const __m128i *)(data + 16 * i));
-    lanes[0] = _mm_xor_si128(lanes[0], _mm_cvtsi32_si128((int)crc));
+        lanes[i] = kl_load(data + 16 * i);
+    lanes[0] = kl_xor(lanes[0], kl_load(start));
     for (data += 128, size -= 128; size >= 128; data += 128, size -= 128)
         for (int i = 0; i < 8; i++)
-            lanes[i] = kl_fold_lane(lanes[i], by_1024,
-                                    _mm_loadu_si128((const __m128i *)(data + 16 * i)));
+            lanes[i] = kl_fold_lane(lanes[i], by_1024, kl_load(data + 16 * i));
     uint8_t rest[128];
     for (int i = 0; i < 8; i++)
-        _mm_storeu_si128((__m128i *)(rest + 16 * i), lanes[i]);
+        kl_store(rest + 16 * i, lanes[i]);
     crc = kl_short(kind, 0, rest, sizeof rest);
     return kl_short(kind, crc, data, size);
 }
+#endif
 
+#if defined(__x86_64__) && defined(__GNUC__)
 #define KL_512 __attribute__((target("sse4.2,pclmul,avx512f,avx512bw,vpclmulqdq")))
 
 KL_512 static inline __m512i
@@ -180,28 +257,34 @@ static int kl_find_path(void)
     return KL_FOLD128;
 }
 
-static inline uint32_t
-kl_crc_by(int path, int kind, const uint8_t *data, size_t size)
+#elif defined(KL_FOLDS) && defined(__linux__)
+static int kl_find_path(void)
 {
-    if (path == KL_FOLD512)
-        return ~kl_by_fold512(kind, 0xFFFFFFFFu, data, size);
-    if (path == KL_FOLD128)
-        return ~kl_by_fold128(kind, 0xFFFFFFFFu, data, size);
-    return ~kl_by_table(kind, 0xFFFFFFFFu, data, size);
+    unsigned long needed = HWCAP_CRC32 | HWCAP_PMULL;
+    return (getauxval(AT_HWCAP) & needed) == needed ? KL_FOLD128 : KL_TABLE;
 }
 
-#else
+#elif defined(KL_FOLDS)
+static int kl_find_path(void) { return KL_FOLD128; }
 
+#else
 static int kl_find_path(void) { return KL_TABLE; }
+#endif
 
 static inline uint32_t
 kl_crc_by(int path, int kind, const uint8_t *data, size_t size)
 {
+#if defined(__x86_64__) && defined(__GNUC__)
+    if (path == KL_FOLD512)
+        return ~kl_by_fold512(kind, 0xFFFFFFFFu, data, size);
+#endif
+#ifdef KL_FOLDS
+    if (path == KL_FOLD128)
+        return ~kl_by_fold128(kind, 0xFFFFFFFFu, data, size);
+#endif
     (void)path;
     return ~kl_by_table(kind, 0xFFFFFFFFu, data, size);
 }
-
-#endif
 
 /* Call once, at import, before any other. */
 static void kl_crc_setup(void)

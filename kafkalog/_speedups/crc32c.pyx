@@ -1,49 +1,16 @@
-"""Compute CRC-32C and CRC-32 of many ranges, and check those of entries.
+"""Check the CRCs of many entries in one call.
 
-The checksums are in ``crc.h``: carry-less multiplication if the processor has it, else
-tables.
+The checksums are in ``crc.h``: carry-less multiplication or CRC instructions if the
+processor has them, else tables. For a single buffer `kafkalog.codecs.checksum` uses the
+packages.
 """
-from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t
 
-from kafkalog._speedups._crc cimport CRC32, CRC32C, crc_best_path, crc_by, crc_setup
+from kafkalog._speedups._crc cimport crc_setup
 from kafkalog._speedups._entry cimport crc_begin, crc_matches
-from kafkalog._speedups._rows cimport Rows, rows_of
+from kafkalog._speedups._rows cimport Rows, check_rows, rows_of
 
 crc_setup()
-
-
-def best_path():
-    """Return the fastest path: 0 tables, 1 folding by 128 bits, 2 by 512 bits."""
-    return crc_best_path
-
-
-def crc_many(
-    const uint8_t[::1] src not None,
-    const int64_t[::1] starts not None,
-    const int64_t[::1] lengths not None,
-    uint32_t[::1] out not None,
-    bint crc32c,
-    int path,
-):
-    """Fill `out` with the checksums of ``src[start:start + length]``, by `path`.
-
-    Returns the number of ranges done, fewer than all if one is outside `src`.
-    """
-    cdef Py_ssize_t i, done = 0
-    cdef const uint8_t* data = &src[0] if src.shape[0] else NULL
-    cdef int kind = CRC32C if crc32c else CRC32
-    if min(lengths.shape[0], out.shape[0]) < starts.shape[0]:
-        raise ValueError(f"lengths or out shorter than the {starts.shape[0]} starts")
-    with nogil:
-        for i in range(starts.shape[0]):
-            if (
-                starts[i] < 0 or lengths[i] < 0 or starts[i] > src.shape[0]
-                or lengths[i] > src.shape[0] - starts[i]
-            ):
-                break
-            out[i] = crc_by(path, kind, data + starts[i], lengths[i])
-            done += 1
-    return done
 
 
 def check_batches(
@@ -61,8 +28,7 @@ def check_batches(
     cdef int64_t start
     cdef const uint8_t* data = &src[0] if src.shape[0] else NULL
     cdef Rows entries = rows_of(rows)
-    if valid.shape[0] < entries.count:
-        raise ValueError(f"valid shorter than the {entries.count} rows")
+    check_rows(valid.shape[0], entries.count)
     with nogil:
         for i in range(entries.count):
             start = entries.at[i].position - origin

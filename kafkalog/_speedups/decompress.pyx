@@ -11,7 +11,7 @@ from kafkalog._speedups._compressed_blocks cimport (
     decompress_lz4_block, decompress_snappy_block
 )
 from kafkalog._speedups._cursor cimport be32, le32
-from kafkalog._speedups._rows cimport Rows, rows_of
+from kafkalog._speedups._rows cimport Rows, check_rows, rows_of
 
 
 cdef enum:
@@ -111,10 +111,7 @@ def decompress_streams(
             f"first {first}, filled {filled} of {out.shape[0]}, expected at least 0, "
             "and filled at most the size of `out`"
         )
-    if min(starts.shape[0], lengths.shape[0], sizes.shape[0]) < entries.count:
-        raise ValueError(
-            f"starts, lengths or sizes shorter than the {entries.count} rows"
-        )
+    check_rows(min(starts.shape[0], lengths.shape[0], sizes.shape[0]), entries.count)
     with nogil:
         while i < entries.count and out.shape[0]:
             if lengths[i] < 1 or starts[i] < 0 or starts[i] > src.shape[0] - lengths[i]:

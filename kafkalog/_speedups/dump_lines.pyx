@@ -3,6 +3,11 @@
 The caller owns the position and counts, a `Run` in an array of one row. Each call
 continues there, and returns a `Halt`, the reason why it stopped. All lines written
 until then are complete.
+
+Other kernels process whole arrays. This one stops and continues, since lines may be
+longer than any buffer, and since compressed batches, old formats and invalid records
+are in the midst of others and are left to Python. What it writes is text in the order
+of the log, so it cannot first do all entries of one kind.
 """
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 

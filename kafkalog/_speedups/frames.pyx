@@ -7,7 +7,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from kafkalog._speedups._batch cimport CODEC_MASK
 from kafkalog._speedups._cursor cimport le32
-from kafkalog._speedups._rows cimport Rows, rows_of
+from kafkalog._speedups._rows cimport Rows, check_rows, rows_of
 
 
 cdef enum:
@@ -169,10 +169,7 @@ def bound_decompressed_sizes(
     cdef Rows entries = rows_of(rows)
     if limit < 0:
         raise ValueError(f"limit {limit}, expected at least 0")
-    if min(starts.shape[0], lengths.shape[0], bounds.shape[0]) < entries.count:
-        raise ValueError(
-            f"starts, lengths or bounds shorter than the {entries.count} rows"
-        )
+    check_rows(min(starts.shape[0], lengths.shape[0], bounds.shape[0]), entries.count)
     with nogil:
         for i in range(entries.count):
             bound = -1

@@ -11,10 +11,11 @@ of a table, in which the groups are numbered as they are found:
     codes    the numbers of each group
     keys     the bytes of all keys, one after another
 """
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
 from kafkalog._speedups._cursor cimport prefetch
+from kafkalog._speedups._rows cimport check_rows
 
 cdef enum:
     HASH = 0
@@ -72,8 +73,7 @@ def hash_rows(
     cdef const uint8_t* key = NULL
     cdef const uint8_t* bytes = &data[0] if end else NULL
     cdef const int64_t* numbers = &codes[0, 0] if codes.size else NULL
-    if min(starts.shape[0], lengths.shape[0], codes.shape[0]) < hashes.shape[0]:
-        raise ValueError(f"a column is shorter than the {hashes.shape[0]} hashes")
+    check_rows(min(starts.shape[0], lengths.shape[0], codes.shape[0]), hashes.shape[0])
     with nogil:
         for i in range(hashes.shape[0]):
             length = lengths[i]
@@ -215,30 +215,40 @@ def find_groups(
 ):
     """Fill `out` with the numbers of the groups of rows; append new groups to a table.
 
-    The rows have been hashed by `hash_rows`, which checked that their keys are in
-    `data`. `table` has the arrays in the order above, and `groups` are in it. Returns
-    the number of rows done, and of groups then. It stops before a row for which an
-    array is full: of the slots, half may be in use.
+    `hashes` are those of `hash_rows`. `table` has the arrays in the order above, and
+    `groups` are in it. Returns the number of rows done, and of groups then. It stops
+    before a row for which an array is full: of the slots, half may be in use.
     """
     cdef Py_ssize_t i, done = 0, rows = out.shape[0], width = codes.shape[1]
     cdef Groups of = groups_of(table, groups, width)
     cdef GroupRow row
+    cdef bint is_outside = False
     cdef const uint8_t* key_bytes = &data[0] if data.shape[0] else NULL
     cdef const int64_t* numbers = &codes[0, 0] if codes.size else NULL
-    if min(
-        starts.shape[0], lengths.shape[0], codes.shape[0], hashes.shape[0]
-    ) < rows:
-        raise ValueError(f"a column is shorter than the {rows} rows")
+    check_rows(
+        min(starts.shape[0], lengths.shape[0], codes.shape[0], hashes.shape[0]),
+        rows,
+    )
     with nogil:
         for i in range(rows):
             if i + AHEAD < rows:
                 prefetch_groups(&of, &hashes[i])
             row.hash, row.length = <int64_t>hashes[i], lengths[i]
-            row.codes, row.key = numbers + i * width, key_bytes + starts[i]
+            row.codes, row.key = numbers + i * width, key_bytes
+            if row.length > 0:
+                is_outside = starts[i] < 0 or row.length > data.shape[0] - starts[i]
+                if is_outside:
+                    break
+                row.key += starts[i]
             out[i] = find_group(&of, &row)
             if out[i] < 0:
                 break
             done += 1
+    if is_outside:
+        raise ValueError(
+            f"key of {lengths[done]} bytes at {starts[done]}, expected within the "
+            f"{data.shape[0]} of data"
+        )
     return done, of.count
 
 
@@ -277,6 +287,7 @@ def add_measures(
     cdef Py_ssize_t i, m, count = measures.shape[0], rows = groups.shape[0]
     cdef int64_t* total
     cdef int64_t value
+    cdef int32_t least = 0, greatest = -1
     if (
         measures.shape[1] < rows or totals.shape[1] != count
         or sums < 0 or leasts < 0 or sums + leasts > count
@@ -284,6 +295,14 @@ def add_measures(
         raise ValueError(
             f"{count} x {measures.shape[1]} measures and {totals.shape[1]} totals, "
             f"expected {rows} rows, and {sums} sums and {leasts} leasts among them"
+        )
+    with nogil:
+        for i in range(rows):
+            least = min(least, groups[i])
+            greatest = max(greatest, groups[i])
+    if least < 0 or greatest >= totals.shape[0]:
+        raise ValueError(
+            f"groups {least} to {greatest}, expected 0 to {totals.shape[0] - 1}"
         )
     with nogil:
         for i in range(rows):
@@ -301,6 +320,19 @@ def add_measures(
                 total[m] = max(total[m], value)
 
 
+cdef inline int64_t sum_of(
+    const int64_t[::1] weights, Py_ssize_t first, Py_ssize_t end
+) noexcept nogil:
+    # Return the sum; -1 if one is negative, or it is not below 2**31.
+    cdef int64_t whole = 0
+    cdef Py_ssize_t i
+    for i in range(first, end):
+        if not 0 <= weights[i] <= INT32_MAX - whole:
+            return -1
+        whole += weights[i]
+    return whole
+
+
 def divide_totals(
     const int64_t[::1] totals not None,
     const int64_t[::1] weights not None,
@@ -310,8 +342,9 @@ def divide_totals(
     """Divide each total among its rows, `counts` of them, by their weights.
 
     A row has the difference of the parts up to it and before it, each rounded down, so
-    that the parts add up to the total. A total is below 2**31, and so is the sum of its
-    weights, each of which is positive. Returns the rows done.
+    that the parts add up to the total. Returns the rows done, fewer than all if a total
+    or the sum of its weights is not below 2**31, a weight is negative, all are 0, or
+    there are more counts than rows.
     """
     cdef Py_ssize_t t, i, first = 0, end
     cdef int64_t whole, reached, upper, lower
@@ -322,12 +355,15 @@ def divide_totals(
         )
     with nogil:
         for t in range(totals.shape[0]):
-            end = first + counts[t]
-            if end < first or end > out.shape[0]:
+            if not 0 <= counts[t] <= out.shape[0] - first:
                 break
-            whole = reached = lower = 0
-            for i in range(first, end):
-                whole += weights[i]
+            if not 0 <= totals[t] <= INT32_MAX:
+                break
+            end = first + counts[t]
+            whole = sum_of(weights, first, end)
+            if whole <= 0 and end > first:
+                break
+            reached = lower = 0
             for i in range(first, end):
                 reached += weights[i]
                 upper = totals[t] * reached // whole

@@ -13,12 +13,6 @@ class Mark(IntEnum):
 _Int64s: TypeAlias = npt.NDArray[np.int64]
 _Bytes: TypeAlias = tuple[npt.NDArray[np.uint8], _Int64s, npt.NDArray[np.int32]]
 
-def best_md5_path() -> int: ...
-def hash_keys(
-    keys: _Bytes,
-    path: int,
-    out: npt.NDArray[np.uint8],  # uint8_t[:, ::1], (n, 16), filled
-) -> int: ...  # rows done
 def put_offsets(
     slots: npt.NDArray[np.uint8],  # uint8_t[::1], (24 * slots,), changed
     entries: int,

@@ -11,13 +11,16 @@ put, and whether a higher offset of the same key was put after it. All other cas
 
 Source: ``SkimpyOffsetMap.java``, ``Utils.abs``.
 """
-from libc.stdint cimport INT32_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport (
+    INT32_MAX, INT32_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+)
 from libc.string cimport memcpy
 
 from kafkalog._speedups._columns cimport (
     Bytes, bytes_of, bytes_size, length_of, start_of
 )
 from kafkalog._speedups._cursor cimport prefetch
+from kafkalog._speedups._rows cimport check_rows
 
 cdef extern from "md5.h" nogil:
     enum:
@@ -93,28 +96,27 @@ cdef inline void pad(
 
 
 cdef inline void hash_short(
-    ShortKeys* keys, Hashes* out, int path, const Table* table
+    ShortKeys* keys, Hashes* out, const Table* table
 ) noexcept nogil:
     # With fewer keys than lanes, the other lanes hash what their blocks have.
     cdef uint8_t hashed[LANES][MD5_SIZE]
     cdef int i
-    md5_short(path, keys.blocks, keys.sizes, keys.longest, hashed)
+    md5_short(best_path, keys.blocks, keys.sizes, keys.longest, hashed)
     for i in range(keys.count):
         memcpy(out.hashes[keys.places[i]], hashed[i], MD5_SIZE)
-        if table != NULL:
-            choose_slot(out, keys.places[i], 0, table)
+        choose_slot(out, keys.places[i], 0, table)
     keys.count = keys.longest = 0
 
 
 cdef int hash_step(
-    const Bytes* keys, Py_ssize_t first, Py_ssize_t end, int path, Hashes* out,
+    const Bytes* keys, Py_ssize_t first, Py_ssize_t end, Hashes* out,
     const Table* table
 ) noexcept nogil:
     # Hash the keys from row `first` on, at most STEP rows. Returns -1 if a key is
     # outside the data.
     #
-    # The first slot to try is chosen here, unless `table` is NULL: it is read from
-    # memory while the following keys are hashed.
+    # The first slot to try is chosen here: it is read from memory while the following
+    # keys are hashed.
     cdef ShortKeys short_keys
     cdef int64_t start
     cdef int32_t size
@@ -131,8 +133,7 @@ cdef int hash_step(
         out.rows[out.count] = row
         if size > SHORT:
             md5(keys.data + start, size, out.hashes[out.count])
-            if table != NULL:
-                choose_slot(out, out.count, 0, table)
+            choose_slot(out, out.count, 0, table)
         else:
             short_keys.places[short_keys.count] = out.count
             short_keys.sizes[short_keys.count] = size
@@ -143,10 +144,10 @@ cdef int hash_step(
             short_keys.longest = max(short_keys.longest, size)
             short_keys.count += 1
             if short_keys.count == LANES:
-                hash_short(&short_keys, out, path, table)
+                hash_short(&short_keys, out, table)
         out.count += 1
     if short_keys.count:
-        hash_short(&short_keys, out, path, table)
+        hash_short(&short_keys, out, table)
     return 0
 
 
@@ -253,42 +254,13 @@ cdef Marks marks_of(uint8_t[::1] states, int64_t start) except *:
 
 
 cdef Table table_of(uint8_t[::1] slots) except *:
-    cdef Table table
-    table.count = <uint32_t>(slots.shape[0] // SLOT_BYTES)
-    if not table.count:
-        raise ValueError(f"a table of {slots.shape[0]} bytes, expected at least 24")
-    table.slots = &slots[0]
-    return table
-
-
-def best_md5_path():
-    """Return the fastest path: 0 any processor, 1 AVX2, 2 AVX-512."""
-    return best_path
-
-
-def hash_keys(keys not None, int path, uint8_t[:, ::1] out not None):
-    """Fill the rows of `out` with the MD5 of each key by `path`; zeros for null.
-
-    `keys` are data, starts and lengths. Returns the number of rows done, fewer than all
-    if a key is outside the data.
-    """
-    cdef Bytes of = bytes_of(keys)
-    cdef Hashes step
-    cdef Py_ssize_t row = 0
-    cdef int i
-    if out.shape[0] < of.rows or out.shape[1] != MD5_SIZE:
-        raise ValueError(f"output of {out.shape[0]} rows, expected {of.rows} of 16")
-    if not 0 <= path <= best_path:
-        raise ValueError(f"path {path}, expected 0 to {best_path}")
-    with nogil:
-        out[:of.rows] = 0
-        while row < of.rows:
-            if hash_step(&of, row, of.rows, path, &step, NULL) < 0:
-                break
-            for i in range(step.count):
-                memcpy(&out[step.rows[i], 0], step.hashes[i], MD5_SIZE)
-            row = min(row + STEP, of.rows)
-    return row
+    cdef Py_ssize_t count = slots.shape[0] // SLOT_BYTES
+    if not 0 < count <= INT32_MAX:
+        raise ValueError(
+            f"a table of {slots.shape[0]} bytes has {count} slots, expected 1 to "
+            f"{INT32_MAX}"
+        )
+    return Table(&slots[0], <uint32_t>count)
 
 
 def put_offsets(
@@ -322,7 +294,7 @@ def put_offsets(
         while row < of.rows and row >= 0 and entries < most:
             # Even if all keys of a step are new, they fit.
             next_row = min(row + min(<int64_t>STEP, most - entries), of.rows)
-            if hash_step(&of, row, next_row, best_path, &step, &table) < 0:
+            if hash_step(&of, row, next_row, &step, &table) < 0:
                 row = -1
                 break
             entries += find_slots(&step, &table, True)
@@ -354,7 +326,7 @@ def find_offsets(
     with nogil:
         out[:of.rows] = -1
         while row < of.rows:
-            if hash_step(&of, row, of.rows, best_path, &step, &table) < 0:
+            if hash_step(&of, row, of.rows, &step, &table) < 0:
                 break
             find_slots(&step, &table, False)
             for i in range(step.count):
@@ -396,8 +368,7 @@ def find_superseded(
     cdef Marks marks = marks_of(states, start)
     cdef Py_ssize_t row
     cdef int64_t offset
-    if min(last.shape[0], out.shape[0]) < first.shape[0]:
-        raise ValueError(f"a column is shorter than the {first.shape[0]} ranges")
+    check_rows(min(last.shape[0], out.shape[0]), first.shape[0])
     with nogil:
         for row in range(first.shape[0]):
             out[row] = 0

@@ -10,6 +10,7 @@ many indexes; a count of 0 stands for the one index 0. Row i is
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 
 from kafkalog._speedups._cursor cimport Cursor, Status, be32, read_varint
+from kafkalog._speedups._rows cimport check_rows
 
 ctypedef fused place:
     int32_t
@@ -42,8 +43,7 @@ cdef inline Values values_of(
     cdef Values values = Values(NULL, data.shape[0], NULL)
     if valid is not None and valid.shape[0] != count:
         raise ValueError(f"validity of {valid.shape[0]} rows, expected {count}")
-    if shortest < count:
-        raise ValueError(f"a column of {shortest} rows, expected {count}")
+    check_rows(shortest, count)
     if data.shape[0]:
         values.data = &data[0]
     if valid is not None and count:

@@ -32,6 +32,7 @@ from kafkalog.cleaner.retention_decision import (
     Fate,
     decide_batches,
     decide_records,
+    sums_of_batches,
 )
 from kafkalog.cleaner.transaction_tracker import TransactionTracker
 from kafkalog.decoding.batch_decoder import DecodedRecords, RecordViews
@@ -472,14 +473,6 @@ def _headers_of(rows: BatchHeaders) -> BatchHeaders:
     flags[rows["magic"] == 0] = 0
     new["attributes"] = rows["attributes"] & flags
     return new
-
-
-def sums_of_batches(values: Bools, counts: Int64s) -> Int64s:
-    """Return the number of true values of each batch, which has `counts` values."""
-    totals = np.concatenate(([0], np.cumsum(values)))
-    ends = np.cumsum(counts)
-    sums: Int64s = totals[ends] - totals[ends - counts]
-    return sums
 
 
 def _column(views: RecordViews, name: str) -> ByteColumn:

@@ -18,7 +18,6 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog import _speedups
 from kafkalog.array_types import Bools, Int64s
 from kafkalog.decoding.workspace import RecordSpans
 
@@ -55,18 +54,18 @@ class BatchDecision(NamedTuple, Generic[Fact]):
     needs_horizon: Fact
 
 
-class RecordInputs(NamedTuple):
+class RecordInputs(NamedTuple, Generic[Fact]):
     """The facts about a record that decide whether it is kept."""
 
-    is_dropped_with_batch: bool
-    is_control: bool
-    is_after_map: bool
+    is_dropped_with_batch: Fact
+    is_control: Fact
+    is_after_map: Fact
     """The offset is above the range that the offset map covers."""
-    has_key: bool
-    is_latest: bool
+    has_key: Fact
+    is_latest: Fact
     """The offset map has no higher offset for the key."""
-    has_value: bool
-    is_protected: bool
+    has_value: Fact
+    is_protected: Fact
     """Tombstones of the batch may not be removed yet."""
 
 
@@ -121,7 +120,7 @@ def decide_batch(inputs: BatchInputs[bool]) -> BatchDecision[bool]:
     )
 
 
-def decide_record(inputs: RecordInputs) -> Fate:
+def decide_record(inputs: RecordInputs[bool]) -> Fate:
     """Return the fate of a record.
 
     >>> decide_record(RecordInputs(False, False, False, True, True, False, True)).name
@@ -152,10 +151,11 @@ _BATCHES: Final = _table_of(BatchInputs, decide_batch)
 _RECORDS: Final = _table_of(RecordInputs, decide_record)
 
 
-def _row_numbers(columns: tuple[Bools, ...]) -> npt.NDArray[np.intp]:
-    number = np.zeros(len(columns[0]), np.intp)
+def _row_numbers(columns: tuple[Bools, ...]) -> npt.NDArray[np.uint8]:
+    number = np.zeros(len(columns[0]), np.uint8)
     for column in columns:
-        number = number << 1 | column
+        number <<= 1
+        number |= column
     return number
 
 
@@ -177,25 +177,34 @@ def decide_records(
     Batch i has the next ``counts[i]`` of the records. `is_latest` is whether the offset
     map has no higher offset for a key, and `end` the last offset that the map covers.
     """
-    batches = is_control * _bit("is_control") | is_protected * _bit("is_protected")
-    fates = np.empty(len(records), np.int8)
-    kept, tombstones = np.empty(len(counts), np.int64), np.empty(len(counts), np.int64)
-    _speedups.retain_records(
-        _RECORDS,
-        batches.astype(np.uint8),
-        counts,
-        records["offset"],
-        records["key_length"],
-        records["value_length"],
-        is_latest.view(np.uint8),
-        end,
-        fates,
-        kept,
-        tombstones,
+    has_value = records["value_length"] >= 0
+    inputs = RecordInputs(
+        is_dropped_with_batch=np.zeros(len(records), np.bool_),
+        is_control=np.repeat(is_control, counts),
+        is_after_map=records["offset"] > end,
+        has_key=records["key_length"] >= 0,
+        is_latest=is_latest,
+        has_value=has_value,
+        is_protected=np.repeat(is_protected, counts),
     )
-    return RecordDecisions(fates, kept, tombstones)
+    fates = _RECORDS.take(_row_numbers(inputs))
+    is_kept = fates >= 0
+    return RecordDecisions(
+        fates,
+        sums_of_batches(is_kept, counts),
+        sums_of_batches(is_kept & ~has_value, counts),
+    )
 
 
-def _bit(name: str) -> int:
-    """Return the bit of an input in the numbers of the rows of `_RECORDS`."""
-    return 1 << len(RecordInputs._fields) - 1 - RecordInputs._fields.index(name)
+def sums_of_batches(values: Bools, counts: Int64s) -> Int64s:
+    """Return the number of true values of each batch, which has `counts` values.
+
+    >>> sums_of_batches(np.array([True, False, True]), np.array([2, 0, 1]))
+    array([1, 0, 1])
+    """
+    sums = np.zeros(len(counts), np.int64)
+    filled = np.flatnonzero(counts)
+    if len(filled):
+        starts = np.cumsum(counts) - counts
+        sums[filled] = np.add.reduceat(values, starts[filled], dtype=np.int64)
+    return sums

@@ -24,9 +24,8 @@ from kafkalog.cleaner.batch_filter import (
     COPY,
     FilteredChunk,
     LastRecords,
-    sums_of_batches,
 )
-from kafkalog.cleaner.retention_decision import BatchDecision
+from kafkalog.cleaner.retention_decision import BatchDecision, sums_of_batches
 from kafkalog.copies.record_selection import RecordSelection
 from kafkalog.decoding.batch_decoder import decode
 from kafkalog.decoding.read_policy import STRICT, Bounds, CrcCheck, ReadPolicy

@@ -11,7 +11,6 @@ from kafkalog.cleaner.offset_map import MARKED_OFFSETS, OffsetMap
 from kafkalog.encoding.record_columns import ByteColumn
 from kafkalog.errors import LogArgumentError
 
-MD5_PATHS = range(_speedups.best_md5_path() + 1)
 NO_MARKS = np.empty(0, np.uint8)
 LENGTHS = [0, 1, 3, 16, 54, 55, 56, 63, 64, 65, 119, 120, 128, 1000]
 
@@ -56,18 +55,17 @@ class ReferenceMap:
 
 
 @pytest.mark.parametrize("count", [1, 15, 16, 17, 64, 200])
-@pytest.mark.parametrize("path", MD5_PATHS)
-def test_hashes_are_those_of_hashlib(path, count):
+def test_the_table_has_the_md5_of_each_key(count):
     draw = random.Random(count)
     keys = [
         None if draw.random() < 0.1 else draw.randbytes(draw.choice(LENGTHS))
         for _ in range(count)
     ]
-    hashes = np.empty((count, 16), np.uint8)
-    assert _speedups.hash_keys(ByteColumn.of(keys), path, hashes) == count
-    for key, found in zip(keys, hashes, strict=True):
-        expected = bytes(16) if key is None else hashlib.md5(key).digest()
-        assert found.tobytes() == expected
+    offsets = OffsetMap(24 * 300)
+    assert offsets.put(ByteColumn.of(keys), np.arange(count), 300) == count
+    slots = offsets._table.reshape(-1, 24)
+    used = {slot[:16].tobytes() for slot in slots if slot.any()}
+    assert used == {hashlib.md5(key).digest() for key in keys if key is not None}
 
 
 @pytest.mark.parametrize("slots", [1, 2, 3, 7, 64, 1000])
@@ -209,7 +207,12 @@ def test_the_kernels_reject_a_key_outside_of_its_data(start):
     table, offsets = np.zeros(240, np.uint8), np.arange(2)
     assert _speedups.put_offsets(table, 0, 9, keys, offsets, NO_MARKS, 0)[0] == -1
     assert _speedups.find_offsets(table, keys, offsets.copy()) == 0
-    assert _speedups.hash_keys(keys, 0, np.empty((2, 16), np.uint8)) == 0
+
+
+def test_a_table_of_more_slots_than_an_int32_counts_is_rejected(tmp_path):
+    table = np.memmap(tmp_path / "sparse", np.uint8, "w+", shape=(24 << 31,))
+    with pytest.raises(ValueError, match="has 2147483648 slots, expected 1 to"):
+        _speedups.find_offsets(table, ByteColumn.of([b"a"]), np.empty(1, np.int64))
 
 
 def test_a_full_table_ends_the_search_for_a_slot():

@@ -5,7 +5,6 @@ from itertools import product
 import numpy as np
 import pytest
 
-from kafkalog import _speedups
 from kafkalog.cleaner.retention_decision import (
     BatchInputs,
     Fate,
@@ -14,6 +13,7 @@ from kafkalog.cleaner.retention_decision import (
     decide_batches,
     decide_record,
     decide_records,
+    sums_of_batches,
 )
 from kafkalog.decoding.workspace import RecordSpans
 
@@ -113,25 +113,7 @@ def test_records_are_decided_row_by_row():
     assert tombstones.tolist() == (survivors & nulls).sum(axis=1).tolist()
 
 
-@pytest.mark.parametrize("short", ["decisions", "records", "batches"])
-def test_the_kernel_refuses_columns_that_are_too_short(short):
-    lengths = dict.fromkeys(("records", "batches"), 2) | {"decisions": 128}
-    lengths[short] -= 1
-    decisions, longs = np.zeros(lengths["decisions"], np.int8), np.zeros(2, np.int64)
-    ints, facts = np.zeros(2, np.int32), np.zeros(2, np.uint8)
-    fates = np.zeros(lengths["records"], np.int8)
-    kept = np.zeros(lengths["batches"], np.int64)
-    columns = (decisions, facts, longs + 1, longs, ints, ints, facts)
-    with pytest.raises(ValueError, match=r"decisions|shorter"):
-        _speedups.retain_records(*columns, 0, fates, kept, longs.copy())
-
-
-def test_the_kernel_stops_at_the_last_record():
-    longs, ints = np.zeros(2, np.int64), np.zeros(2, np.int32)
-    counts, facts = np.array([1, 9, 9]), np.zeros(3, np.uint8)
-    fates, kept = np.full(2, 9, np.int8), np.full(3, 9)
-    latest = np.zeros(2, np.uint8)
-    columns = (np.zeros(128, np.int8), facts, counts, longs, ints, ints, latest)
-    assert _speedups.retain_records(*columns, 0, fates, kept, kept.copy()) == 2
-    assert kept.tolist() == [1, 1, 0]
-    assert fates.tolist() == [0, 0]
+def test_a_batch_without_records_has_no_sums():
+    for counts in ([0, 2, 0, 0, 1, 0], [3], [0]):
+        values = np.ones(sum(counts), np.bool_)
+        assert sums_of_batches(values, np.array(counts)).tolist() == counts

@@ -52,7 +52,7 @@ def test_counts_and_lengths_are_summed(entries):
 @pytest.mark.parametrize("kernel", [_speedups.check_counts, _speedups.sum_counts])
 def test_too_few_lengths_are_rejected(kernel):
     rows, lengths = headers([(2, 1, 9), (2, 1, 9)])
-    with pytest.raises(ValueError, match="shorter than the"):
+    with pytest.raises(ValueError, match=r"a column of .* rows, expected"):
         kernel(rows, lengths[:1])
 
 

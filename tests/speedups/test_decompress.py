@@ -135,5 +135,5 @@ def test_ranges_outside_the_bytes_are_not_read():
             _speedups.decompress_streams(
                 *(data, rows, sizes, sizes, first, 9, out, filled, sizes)
             )
-    with pytest.raises(ValueError, match="shorter than the"):
+    with pytest.raises(ValueError, match=r"a column of .* rows, expected"):
         _speedups.decompress_streams(data, rows, sizes, sizes, 0, 9, out, 0, sizes[:0])

@@ -297,7 +297,7 @@ def test_ranges_outside_the_bytes_have_no_bounds():
         assert bounds[0] == -1
     with pytest.raises(ValueError, match="limit -1"):
         _speedups.bound_decompressed_sizes(data, rows, bounds, bounds, -1, bounds)
-    with pytest.raises(ValueError, match="shorter than the"):
+    with pytest.raises(ValueError, match=r"a column of .* rows, expected"):
         _speedups.bound_decompressed_sizes(
             data, rows, bounds, bounds, LIMIT, bounds[:0]
         )

@@ -162,9 +162,9 @@ def test_a_table_of_other_shapes_is_rejected(table, groups, match):
 def test_group_columns_of_different_lengths_are_rejected():
     keys, codes = keys_of([b"a", b"b"]), np.zeros((1, 1), np.int64)
     two, longs = np.zeros(2, np.uint64), np.zeros(1, np.int64)
-    with pytest.raises(ValueError, match="shorter than the 2 hashes"):
+    with pytest.raises(ValueError, match="a column of 1 rows, expected 2"):
         _speedups.hash_rows(*keys, codes, 1, two)
-    with pytest.raises(ValueError, match="shorter than the 2 rows"):
+    with pytest.raises(ValueError, match="a column of 1 rows, expected 2"):
         _speedups.find_groups(*keys, codes, two, table_of(), 0, np.zeros(2, np.int32))
     with pytest.raises(ValueError, match="1 slots for 1 groups"):
         _speedups.fill_slots(np.zeros((1, 3), np.int64), np.full(1, -1, np.int32))
@@ -173,6 +173,56 @@ def test_group_columns_of_different_lengths_are_rejected():
         _speedups.add_measures(np.zeros(2, np.int32), codes, 1, 0, totals)
     with pytest.raises(ValueError, match="1 weights of 2 rows"):
         _speedups.divide_totals(longs, longs, longs, np.zeros(2, np.int64))
+
+
+@pytest.mark.parametrize(("start", "length"), [(-1, 1), (4, 1), (0, 5), (2**31 - 1, 2)])
+def test_a_key_outside_of_the_data_has_no_group(start, length):
+    data = np.zeros(4, np.uint8)
+    starts, lengths = np.array([[0, start], [4, length]], np.int32)
+    codes, hashes = np.empty((2, 0), np.int64), np.arange(2, dtype=np.uint64)
+    out = np.empty(2, np.int32)
+    table = table_of(slots=8, width=0)
+    with pytest.raises(ValueError, match=f"{length} bytes at {start}, .* the 4 of"):
+        _speedups.find_groups(data, starts, lengths, codes, hashes, table, 0, out)
+
+
+@pytest.mark.parametrize("group", [-1, 3, 2**31 - 1, -(2**31)])
+def test_measures_of_a_group_outside_of_the_totals_are_rejected(group):
+    totals = np.zeros((3, 2), np.int64)
+    groups = np.array([0, group, 2], np.int32)
+    with pytest.raises(
+        ValueError, match=f"groups {min(group, 0)} to .* expected 0 to 2"
+    ):
+        _speedups.add_measures(groups, np.ones((2, 3), np.int64), 1, 0, totals)
+    assert not totals.any()
+
+
+@pytest.mark.parametrize(
+    ("total", "weights"),
+    [
+        (5, [0, 0]),
+        (5, [3, -1]),
+        (5, [2**31 - 1, 1]),
+        (5, [2**63 - 1, 2**63 - 1]),
+        (2**31, [1, 1]),
+        (-1, [1, 1]),
+    ],
+)
+def test_dividing_stops_at_weights_and_totals_out_of_range(total, weights):
+    parts = np.full(3, -1, np.int64)
+    done = _speedups.divide_totals(
+        np.array([7, total]), np.array([1, *weights]), np.array([1, 2]), parts
+    )
+    assert done == 1
+    assert parts.tolist() == [7, -1, -1]
+
+
+def test_a_total_without_rows_is_divided_among_none():
+    parts = np.full(1, -1, np.int64)
+    done = _speedups.divide_totals(
+        np.array([0, 9]), np.array([4]), np.array([0, 1]), parts
+    )
+    assert (done, parts.tolist()) == (1, [9])
 
 
 def test_dividing_stops_at_counts_outside_of_the_rows():
