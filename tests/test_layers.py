@@ -64,7 +64,10 @@ print(*sys.modules)
 CIMPORT = re.compile(r"^\s*(?:from|cimport|import)\s+([\w.]+)", re.MULTILINE)
 # A kernel reaches no file and no other resource of the operating system.
 PURE_C = {"libc.limits", "libc.math", "libc.stdint", "libc.string"}
-PURE_HEADERS = {"md5.h", "stddef.h", "stdint.h", "string.h", "immintrin.h"}
+PURE_HEADERS = {
+    "md5.h", "stddef.h", "stdint.h", "string.h", "immintrin.h", "arm_acle.h",
+    "arm_neon.h", "asm/hwcap.h", "sys/auxv.h",
+}  # fmt: skip
 C_HEADER = re.compile(r"^\s*#\s*include\s*[<\"]([^>\"]+)", re.MULTILINE)
 
 

@@ -1,47 +1,39 @@
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+_Int64s: TypeAlias = npt.NDArray[np.int64]
+_Within: TypeAlias = tuple[_Int64s, bool]  # (4,) bounds, whether the last two apply
+
 def measure_wrappers(
     src: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
-    rows: npt.NDArray[np.void],  # Batch[::1], (n,), completed
+    rows: npt.NDArray[np.void],  # (n,) Batch, completed
     starts: npt.NDArray[np.int64],  # const int64_t[::1], (n,)
     lengths: npt.NDArray[np.int64],  # const int64_t[::1], (n,)
     base_offsets: npt.NDArray[np.int64],  # int64_t[::1], (n,), filled
 ) -> tuple[int, int]: ...  # Status, row it stopped at
 def decode_records(
     src: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
-    rows: npt.NDArray[np.void],  # const Batch[::1], (n,)
-    starts: npt.NDArray[np.int64],  # const int64_t[::1], (n,)
-    lengths: npt.NDArray[np.int64],  # const int64_t[::1], (n,)
-    base_offsets: npt.NDArray[np.int64],  # const int64_t[::1], (n,)
-    bounds: npt.NDArray[np.int64],  # const int64_t[::1], (4,)
-    timed: bool,
+    rows: npt.NDArray[np.void],  # (n,) Batch
+    places: tuple[_Int64s, _Int64s, _Int64s],  # starts, lengths, base offsets, (n,)
+    within: _Within,
     check: bool,
-    longs: npt.NDArray[np.int64],  # int64_t[:, ::1], (2, capacity), filled
-    ints: npt.NDArray[np.int32],  # int32_t[:, ::1], (6, capacity), filled
+    spans: tuple[_Int64s, npt.NDArray[np.int32]],  # (2, n) and (6, n), filled
     emitted: npt.NDArray[np.int64],  # int64_t[::1], (n,), filled
 ) -> tuple[int, int, int, int]: ...  # Status, row, position in src, records
 def gather_records(
     src: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
-    rows: npt.NDArray[np.void],  # const Batch[::1], (n,)
-    starts: npt.NDArray[np.int64],  # const int64_t[::1], (n,)
-    lengths: npt.NDArray[np.int64],  # const int64_t[::1], (n,)
-    base_offsets: npt.NDArray[np.int64],  # const int64_t[::1], (n,)
-    bounds: npt.NDArray[np.int64],  # const int64_t[::1], (4,)
-    timed: bool,
+    rows: npt.NDArray[np.void],  # (n,) Batch
+    places: tuple[_Int64s, _Int64s, _Int64s],  # starts, lengths, base offsets, (n,)
+    within: _Within,
     check: bool,
-    offset: npt.NDArray[np.int64],  # int64_t[::1], (capacity,), filled
-    timestamp: npt.NDArray[np.int64],  # int64_t[::1], (capacity,), filled
-    key: Any,  # None, or arrays of bytes, int32 and bytes, filled
-    value: Any,  # the same
-    headers: Any,  # None, or an array of int32, and two such columns
+    columns: tuple[_Int64s, _Int64s, Any, Any, Any],  # filled
     emitted: npt.NDArray[np.int64],  # int64_t[::1], (n,), filled
 ) -> tuple[int, int, int, int]: ...  # Status, row, position in src, records
 def skip_records(
     src: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
-    rows: npt.NDArray[np.void],  # const Batch[::1], (1,)
+    rows: npt.NDArray[np.void],  # (1,) Batch
     start: int,
     end: int,
     most_records: int,

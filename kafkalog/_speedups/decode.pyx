@@ -16,7 +16,7 @@ from kafkalog._speedups._cursor cimport (
 from kafkalog._speedups._entry cimport crc_matches
 from kafkalog._speedups._payload cimport next_message, read_payload
 from kafkalog._speedups._record cimport Record, read_header, read_record
-from kafkalog._speedups._rows cimport Rows, row_of, rows_of
+from kafkalog._speedups._rows cimport Rows, check_rows, row_of, rows_of
 from kafkalog._speedups._record_output cimport Bounds, Headers, RecordOutput
 from kafkalog._speedups._strings cimport strings_of
 
@@ -68,10 +68,10 @@ def measure_wrappers(
     cdef Rows entries = rows_of(rows, True)
     cdef Batch* row
     cdef Py_ssize_t i, stopped = 0
-    if min(
-        starts.shape[0], lengths.shape[0], base_offsets.shape[0]
-    ) < entries.count:
-        raise ValueError(f"an array is shorter than the {entries.count} rows")
+    check_rows(
+        min(starts.shape[0], lengths.shape[0], base_offsets.shape[0]),
+        entries.count,
+    )
     with nogil:
         for i in range(entries.count):
             row = &entries.at[i]
@@ -109,53 +109,73 @@ cdef inline bint has_valid_crc(
     )
 
 
-cdef inline RecordOutput new_output(const int64_t[::1] bounds, bint timed) except *:
+cdef struct Payloads:
+    const uint8_t* data
+    int64_t size
+    Rows rows
+    const int64_t* starts
+    const int64_t* lengths
+    const int64_t* base_offsets
+    int64_t* emitted
+
+
+cdef Payloads payloads_of(
+    const uint8_t[::1] src, rows, tuple places, int64_t[::1] emitted
+) except *:
+    # Return pointers into the arrays, which must outlive them.
+    cdef Payloads of
+    cdef const int64_t[::1] starts, lengths, base_offsets
+    starts, lengths, base_offsets = places
+    memset(&of, 0, sizeof(Payloads))
+    of.data, of.size = &src[0] if src.shape[0] else NULL, src.shape[0]
+    of.rows = rows_of(rows)
+    if of.size > INT32_MAX:
+        raise ValueError(f"{of.size} bytes, expected at most {INT32_MAX}")
+    check_rows(
+        min(starts.shape[0], lengths.shape[0], base_offsets.shape[0], emitted.shape[0]),
+        of.rows.count,
+    )
+    if of.rows.count:
+        of.starts, of.lengths = &starts[0], &lengths[0]
+        of.base_offsets, of.emitted = &base_offsets[0], &emitted[0]
+    return of
+
+
+cdef RecordOutput new_output(tuple within) except *:
     # Return an empty output with the given bounds.
     cdef RecordOutput out
+    cdef const int64_t[::1] bounds
+    cdef bint timed
+    bounds, timed = within
+    if bounds.shape[0] != 4:
+        raise ValueError(f"{bounds.shape[0]} bounds, expected 4")
     memset(&out, 0, sizeof(RecordOutput))
     out.bounds = Bounds(bounds[0], bounds[1], bounds[2], bounds[3], True, timed)
     out.bounds.bounded = timed or bounds[0] > INT64_MIN or bounds[1] < INT64_MAX
     return out
 
 
-cdef inline tuple read_payloads(
-    const uint8_t[::1] src,
-    rows,
-    const int64_t[::1] starts,
-    const int64_t[::1] lengths,
-    const int64_t[::1] base_offsets,
-    bint check,
-    RecordOutput* out,
-    int64_t[::1] emitted,
-):
+cdef tuple read_payloads(const Payloads* of, bint check, RecordOutput* out):
     # Decode every payload to `out`; the return value is that of both kernels.
     cdef Status status = Status.OK
-    cdef Cursor at = Cursor(data=NULL, pos=0, end=0)
+    cdef Cursor at = Cursor(data=of.data, pos=0, end=0)
     cdef Py_ssize_t i, before, stopped = 0
-    cdef Rows entries = rows_of(rows)
     cdef const Batch* row
-    if src.shape[0] > INT32_MAX:
-        raise ValueError(f"{src.shape[0]} bytes, expected at most {INT32_MAX}")
-    if min(
-        starts.shape[0], lengths.shape[0], base_offsets.shape[0], emitted.shape[0]
-    ) < entries.count:
-        raise ValueError(f"an array is shorter than the {entries.count} rows")
-    at.data = &src[0] if src.shape[0] else NULL
     with nogil:
-        for i in range(entries.count):
+        for i in range(of.rows.count):
             stopped, before = i, out.row
-            emitted[i] = 0
-            if outside(starts[i], lengths[i], src.shape[0]):
+            row = &of.rows.at[i]
+            of.emitted[i] = 0
+            if outside(of.starts[i], of.lengths[i], of.size):
                 status = Status.TRUNCATED
                 break
-            row = &entries.at[i]
-            if check and not has_valid_crc(at.data, starts[i], lengths[i], row):
+            if check and not has_valid_crc(of.data, of.starts[i], of.lengths[i], row):
                 status = Status.CHECKSUM
                 break
-            at.pos = starts[i]
-            at.end = starts[i] + lengths[i]
-            status = read_payload(&at, row, base_offsets[i], out)
-            emitted[i] = out.row - before
+            at.pos = of.starts[i]
+            at.end = of.starts[i] + of.lengths[i]
+            status = read_payload(&at, row, of.base_offsets[i], out)
+            of.emitted[i] = out.row - before
             if status != Status.OK:
                 break
     return <int>status, stopped, at.pos, out.row
@@ -164,26 +184,27 @@ cdef inline tuple read_payloads(
 def decode_records(
     const uint8_t[::1] src not None,
     rows not None,
-    const int64_t[::1] starts not None,
-    const int64_t[::1] lengths not None,
-    const int64_t[::1] base_offsets not None,
-    const int64_t[::1] bounds not None,
-    bint timed,
+    tuple places not None,
+    tuple within not None,
     bint check,
-    int64_t[:, ::1] longs not None,
-    int32_t[:, ::1] ints not None,
+    tuple spans not None,
     int64_t[::1] emitted not None,
 ):
-    """Decode the records within `bounds` to the positions of their fields.
+    """Decode the records within bounds to the positions of their fields.
 
-    `bounds` is the first and last offset and the first and last timestamp, both of
-    which apply only if `timed`. Fills rows of `longs` (offset, timestamp) and of `ints`
-    (key start and length, value start and length, headers start and count), and
-    `emitted` with the number of records of each payload. With `check` the CRC of each
-    batch is checked; all must be complete in `src` and of magic 2. Returns (status, row
-    it stopped at, position in `src`, records).
+    `places` are the starts, lengths and base offsets of the payloads. `within` is an
+    array of the first and last offset and the first and last timestamp, and whether the
+    timestamps apply. `spans` are two arrays, of which rows are filled: int64 (offset,
+    timestamp) and int32 (key start and length, value start and length, headers start
+    and count). Fills `emitted` with the number of records of each payload. With `check`
+    the CRC of each batch is checked; all must be complete in `src` and of magic 2.
+    Returns (status, row it stopped at, position in `src`, records).
     """
-    cdef RecordOutput out = new_output(bounds, timed)
+    cdef Payloads payloads = payloads_of(src, rows, places, emitted)
+    cdef RecordOutput out = new_output(within)
+    cdef int64_t[:, ::1] longs
+    cdef int32_t[:, ::1] ints
+    longs, ints = spans
     if longs.shape[0] != 2 or ints.shape[0] != 6:
         raise ValueError(
             f"{longs.shape[0]} and {ints.shape[0]} columns, expected 2 and 6"
@@ -195,37 +216,32 @@ def decode_records(
         out.positions.value_start, out.positions.value_length = &ints[2, 0], &ints[3, 0]
         out.positions.headers_start = &ints[4, 0]
         out.positions.header_count = &ints[5, 0]
-    return read_payloads(
-        src, rows, starts, lengths, base_offsets, check, &out, emitted
-    )
+    return read_payloads(&payloads, check, &out)
 
 
 def gather_records(
     const uint8_t[::1] src not None,
     rows not None,
-    const int64_t[::1] starts not None,
-    const int64_t[::1] lengths not None,
-    const int64_t[::1] base_offsets not None,
-    const int64_t[::1] bounds not None,
-    bint timed,
+    tuple places not None,
+    tuple within not None,
     bint check,
-    int64_t[::1] offset not None,
-    int64_t[::1] timestamp not None,
-    key,
-    value,
-    headers,
+    tuple columns not None,
     int64_t[::1] emitted not None,
 ):
-    """Decode the records within `bounds`, and copy the requested fields to columns.
+    """Decode the records within bounds, and copy the requested fields to columns.
 
-    `key` and `value` are None or the arrays of a column: data, n + 1 offsets into it,
-    and validity. `headers` is None or a tuple: n + 1 offsets into the headers, and the
+    `columns` are arrays of the offset and the timestamp, then the key, value and
+    headers, each None if it is not requested. A key or value is three arrays: data, n +
+    1 offsets into it, and validity. Headers are n + 1 offsets into the headers, and the
     columns of their keys and values. All else is as in `decode_records`. The status is
     OUTPUT_FULL if a column is too small.
     """
-    cdef RecordOutput out = new_output(bounds, timed)
+    cdef Payloads payloads = payloads_of(src, rows, places, emitted)
+    cdef RecordOutput out = new_output(within)
     cdef Headers found
+    cdef int64_t[::1] offset, timestamp
     cdef int32_t[::1] header_offsets
+    offset, timestamp, key, value, headers = columns
     out.gathers = True
     out.capacity = min(offset.shape[0], timestamp.shape[0])
     if out.capacity:
@@ -242,9 +258,7 @@ def gather_records(
         found.offsets = &header_offsets[0]
         found.key, found.value = strings_of(headers[1]), strings_of(headers[2])
         out.headers = &found
-    return read_payloads(
-        src, rows, starts, lengths, base_offsets, check, &out, emitted
-    )
+    return read_payloads(&payloads, check, &out)
 
 
 def skip_records(

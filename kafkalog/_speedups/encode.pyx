@@ -1,7 +1,8 @@
 """Encode columns of records to many batches of magic 2, without the GIL.
 
-A column of bytes is three arrays: data, the start of each row, and its length, -1 for
-null. Headers are two such columns, and n + 1 bounds: record i has the headers from
+The columns of records are offsets, timestamps, keys, values and headers. A column of
+bytes is three arrays: data, the start of each row, and its length, -1 for null. Headers
+are None, or n + 1 bounds and two such columns: record i has the headers from
 ``bounds[i]`` to ``bounds[i + 1]``. Batches are measured before they are written, so
 that the buffer has the exact size.
 """
@@ -22,6 +23,7 @@ crc_setup()
 
 
 cdef struct Columns:
+    Py_ssize_t rows
     const int64_t* offset
     const int64_t* timestamp
     const int64_t* header_bounds  # NULL if no record has headers
@@ -43,17 +45,21 @@ cdef void check_bounds(
         )
 
 
-cdef Columns columns_of(
-    const int64_t[::1] offset, const int64_t[::1] timestamp, key, value, headers
-) except *:
-    # `headers` is (bounds, keys, values), or None.
+cdef Columns columns_of(columns) except *:
+    # Return pointers into the arrays of `encoding.record_columns.RecordColumns`, which
+    # must outlive them.
     cdef Columns of
-    cdef const int64_t[::1] bounds
-    cdef Py_ssize_t rows = offset.shape[0]
+    cdef const int64_t[::1] offset, timestamp, bounds
+    cdef Py_ssize_t rows
+    offset, timestamp, key, value, headers = columns
+    rows = of.rows = offset.shape[0]
     of.key = bytes_of(key)
     of.value = bytes_of(value)
-    if timestamp.shape[0] != rows or of.key.rows != rows or of.value.rows != rows:
-        raise ValueError("columns of records of different lengths")
+    if not rows == timestamp.shape[0] == of.key.rows == of.value.rows:
+        raise ValueError(
+            f"{timestamp.shape[0]} timestamps, {of.key.rows} keys and {of.value.rows} "
+            f"values, expected {rows}: one for each offset"
+        )
     of.offset = &offset[0] if rows else NULL
     of.timestamp = &timestamp[0] if rows else NULL
     of.header_bounds = NULL
@@ -62,12 +68,16 @@ cdef Columns columns_of(
         of.header_key = bytes_of(headers[1])
         of.header_value = bytes_of(headers[2])
         if bounds.shape[0] != rows + 1 or of.header_key.rows != of.header_value.rows:
-            raise ValueError("columns of headers of different lengths")
+            raise ValueError(
+                f"{bounds.shape[0]} bounds, {of.header_key.rows} keys and "
+                f"{of.header_value.rows} values of headers, expected {rows + 1} bounds "
+                "and as many values as keys"
+            )
         of.header_bounds = &bounds[0]
     return of
 
 
-cdef inline uint8_t* put_bytes(
+cdef inline uint8_t* put_with_length(
     uint8_t* at, const Bytes* of, Py_ssize_t row
 ) noexcept nogil:
     cdef int32_t length = length_of(of, row)
@@ -119,24 +129,20 @@ cdef inline uint8_t* put_record(
     at[0] = 0
     at = put_varlong(at + 1, wrapping_sub(of.timestamp[row], of.base_timestamp))
     at = put_varlong(at, wrapping_sub(of.offset[row], of.base_offset))
-    at = put_bytes(at, &of.key, row)
-    at = put_bytes(at, &of.value, row)
+    at = put_with_length(at, &of.key, row)
+    at = put_with_length(at, &of.value, row)
     if of.header_bounds == NULL:
         at[0] = 0
         return at + 1
     at = put_varlong(at, of.header_bounds[row + 1] - of.header_bounds[row])
     for i in range(of.header_bounds[row], of.header_bounds[row + 1]):
-        at = put_bytes(at, &of.header_key, i)
-        at = put_bytes(at, &of.header_value, i)
+        at = put_with_length(at, &of.header_key, i)
+        at = put_with_length(at, &of.header_value, i)
     return at
 
 
 def split_records(
-    const int64_t[::1] offset not None,
-    const int64_t[::1] timestamp not None,
-    key not None,
-    value not None,
-    headers,
+    columns not None,
     int64_t most_bytes,
     int64_t most_rows,
     int64_t[::1] bounds not None,
@@ -149,8 +155,8 @@ def split_records(
     record. Fills `payloads` as `measure_records` does. Returns (batches, rows), fewer
     rows than all if one cannot be encoded.
     """
-    cdef Columns of = columns_of(offset, timestamp, key, value, headers)
-    cdef Py_ssize_t row, batches = 0, rows = offset.shape[0]
+    cdef Columns of = columns_of(columns)
+    cdef Py_ssize_t row, batches = 0, rows = of.rows
     cdef int64_t size, total = 0, used = 0
     check_bounds(bounds, rows, payloads.shape[0])
     with nogil:
@@ -178,11 +184,7 @@ def split_records(
 
 
 def measure_records(
-    const int64_t[::1] offset not None,
-    const int64_t[::1] timestamp not None,
-    key not None,
-    value not None,
-    headers,
+    columns not None,
     const int64_t[::1] bounds not None,
     batches not None,
     int64_t[::1] payloads not None,
@@ -193,7 +195,7 @@ def measure_records(
     its base offset and timestamp. Returns the rows measured, fewer than all if one
     cannot be encoded.
     """
-    cdef Columns of = columns_of(offset, timestamp, key, value, headers)
+    cdef Columns of = columns_of(columns)
     cdef Rows entries = rows_of(batches)
     cdef Py_ssize_t i, row, done = 0
     cdef int64_t size, total
@@ -203,7 +205,7 @@ def measure_records(
             of.base_offset = entries.at[i].base_offset
             of.base_timestamp = entries.at[i].base_timestamp
             total = 0
-            if bounds[i] != done or bounds[i + 1] > offset.shape[0]:
+            if bounds[i] != done or bounds[i + 1] > of.rows:
                 break
             for row in range(bounds[i], bounds[i + 1]):
                 size = body_size(&of, row)
@@ -218,11 +220,7 @@ def measure_records(
 
 
 def write_records(
-    const int64_t[::1] offset not None,
-    const int64_t[::1] timestamp not None,
-    key not None,
-    value not None,
-    headers,
+    columns not None,
     const int64_t[::1] bounds not None,
     batches not None,
     const int64_t[::1] starts not None,
@@ -233,7 +231,7 @@ def write_records(
     The other arguments are those of `measure_records`. Returns the rows written, fewer
     than all if one cannot be encoded or does not fit.
     """
-    cdef Columns of = columns_of(offset, timestamp, key, value, headers)
+    cdef Columns of = columns_of(columns)
     cdef Rows entries = rows_of(batches)
     cdef Py_ssize_t i, row, done = 0
     cdef int64_t size
@@ -244,7 +242,7 @@ def write_records(
         for i in range(entries.count):
             of.base_offset = entries.at[i].base_offset
             of.base_timestamp = entries.at[i].base_timestamp
-            if bounds[i] != done or bounds[i + 1] > offset.shape[0]:
+            if bounds[i] != done or bounds[i + 1] > of.rows:
                 break
             if starts[i] < 0 or starts[i] > out.shape[0]:
                 break

@@ -1,50 +1,44 @@
+from typing import TypeAlias
+
 import numpy as np
 import numpy.typing as npt
+
+_Field: TypeAlias = tuple[int, int, int]  # byte of the slot, width, base
 
 def search_value(
     data: npt.NDArray[np.uint8],  # const uint8_t[::1], slots
     stride: int,
-    at: int,
-    width: int,
-    base: int,
-    value_at: int,
-    value_width: int,
-    value_base: int,
+    key: _Field,
+    value: _Field,
     missing: int,
     target: int,
 ) -> int: ...  # the value, or `missing`
 def find_slot(
     data: npt.NDArray[np.uint8] | bytes | memoryview,  # const uint8_t[::1], slots
     stride: int,
-    at: int,
-    width: int,
-    base: int,
+    field: _Field,
     target: int,
     above: bool,
 ) -> int: ...  # slot
 def search_slots(
     data: npt.NDArray[np.uint8],  # const uint8_t[::1], slots
     stride: int,
-    at: int,
-    width: int,
-    base: int,
+    field: _Field,
     targets: npt.NDArray[np.int64],  # const int64_t[::1], (n,)
     out: npt.NDArray[np.int64],  # int64_t[::1], (n,), filled
 ) -> None: ...
 def take_field(
     data: npt.NDArray[np.uint8],  # const uint8_t[::1], slots
     stride: int,
-    at: int,
-    width: int,
-    base: int,
+    field: _Field,
     missing: int,
     slots: npt.NDArray[np.int64],  # int64_t[::1], (n,), replaced
 ) -> None: ...
 def count_rising(
     data: npt.NDArray[np.uint8],  # const uint8_t[::1], slots
     stride: int,
-    first_width: int,
-    second_width: int,
+    first: _Field,
+    second: _Field,
     second_may_repeat: bool,
 ) -> int: ...  # slots
 def first_nonzero(
@@ -54,10 +48,8 @@ def first_nonzero(
 def widen_slots(
     data: npt.NDArray[np.uint8],  # const uint8_t[::1], slots
     stride: int,
-    first_width: int,
-    second_width: int,
-    first_base: int,
-    second_base: int,
+    first: _Field,
+    second: _Field,
     tag: int,
     base_offset: int,
     out: npt.NDArray[np.int64],  # int64_t[:, ::1], (n, 4), filled

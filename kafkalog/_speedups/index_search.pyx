@@ -1,8 +1,9 @@
 """Search the big-endian slots of an index file in place.
 
-Three numbers name a *field* of a slot, all in bytes: `stride` from slot to slot, `at`
-within the slot, and `width`, 4 or 8. NumPy would copy and byte-swap a column for each
-search; these kernels read only the fields that a search compares.
+A *field* of a slot is three numbers: where it begins in the slot, its width, which is 4
+or 8 bytes, and a base that is added to it. A slot has `stride` bytes. NumPy would copy
+and byte-swap a column for each search; these kernels read only the fields that a search
+compares.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
@@ -24,6 +25,12 @@ cdef enum:
     SPARSE = 8  # slots per target, from which on galloping is slower
     WARM_BYTES = 8192  # at the end of an index; Kafka searches these first
 
+cdef struct Field:
+    Py_ssize_t at
+    Py_ssize_t width
+    int64_t base
+
+
 ctypedef fused field_t:
     int32_t
     int64_t
@@ -41,13 +48,25 @@ cdef inline int64_t any_width(const uint8_t* field, bint wide) noexcept nogil:
     return be64(field) if wide else be32(field)
 
 
-cdef Py_ssize_t slot_count(
-    Py_ssize_t size, Py_ssize_t stride, Py_ssize_t at, Py_ssize_t width
-) except -1:
-    # Return the complete slots in `size` bytes, the bound of every read below.
-    if width not in (4, 8) or at < 0 or at + width > stride:
-        raise ValueError(f"no field of {width} bytes at {at} in slots of {stride}")
-    return size // stride
+cdef inline int64_t value_of(
+    const uint8_t* slot, const Field* field
+) noexcept nogil:
+    return wrapping_add(any_width(slot + field.at, field.width == 8), field.base)
+
+
+cdef inline Field field_of(tuple field, Py_ssize_t stride) except *:
+    # Return a field that is within the slots.
+    cdef Field of = Field(0, 0, 0)
+    of.at, of.width, of.base = field
+    if (
+        of.width not in (4, 8) or stride < of.width
+        or not 0 <= of.at <= stride - of.width
+    ):
+        raise ValueError(
+            f"field of {of.width} bytes at byte {of.at}, expected 4 or 8 bytes within "
+            f"the {stride} of a slot"
+        )
+    return of
 
 
 cdef inline Py_ssize_t bisect(
@@ -138,29 +157,23 @@ cdef inline void search_all(
 
 
 def search_value(
-    const uint8_t[::1] data not None, Py_ssize_t stride, Py_ssize_t at,
-    Py_ssize_t width, int64_t base, Py_ssize_t value_at, Py_ssize_t value_width,
-    int64_t value_base, int64_t missing, int64_t target,
+    const uint8_t[::1] data not None, Py_ssize_t stride, tuple key not None,
+    tuple value not None, int64_t missing, int64_t target,
 ):
-    """Return one field of the last slot whose other field + base is <= `target`.
+    """Return the field `value` of the last slot whose field `key` is <= `target`.
 
     As `search_slots` and then `take_field` would, for a single target.
     """
-    cdef Py_ssize_t count = slot_count(data.shape[0], stride, at, width)
-    cdef Py_ssize_t slot
-    slot_count(data.shape[0], stride, value_at, value_width)
+    cdef Field searched = field_of(key, stride), taken = field_of(value, stride)
+    cdef Py_ssize_t slot, count = data.shape[0] // stride
     if not count:
         return missing
-    target = saturating_sub(target, base)
-    if width == 4:
-        slot = bisect(&data[at], stride, 0, count, target, <int32_t>0)
+    target = saturating_sub(target, searched.base)
+    if searched.width == 4:
+        slot = bisect(&data[searched.at], stride, 0, count, target, <int32_t>0)
     else:
-        slot = bisect(&data[at], stride, 0, count, target, <int64_t>0)
-    if slot < 0:
-        return missing
-    return wrapping_add(
-        any_width(&data[slot * stride + value_at], value_width == 8), value_base
-    )
+        slot = bisect(&data[searched.at], stride, 0, count, target, <int64_t>0)
+    return missing if slot < 0 else value_of(&data[slot * stride], &taken)
 
 
 cdef inline Py_ssize_t probe(
@@ -186,24 +199,24 @@ cdef inline Py_ssize_t probe(
 
 
 def find_slot(
-    const uint8_t[::1] data not None, Py_ssize_t stride, Py_ssize_t at,
-    Py_ssize_t width, int64_t base, int64_t target, bint above,
+    const uint8_t[::1] data not None, Py_ssize_t stride, tuple field not None,
+    int64_t target, bint above,
 ):
-    """Return the last slot whose field + `base` is <= `target`, else -1.
+    """Return the last slot whose field is <= `target`, else -1.
 
-    With `above` the first slot whose field + `base` is >= `target`, else -1; slot 0 is
-    only found if it is greater, not if it is equal. The search is Kafka's, which
-    compares the last 8 KiB first: even if the field does not ascend, the slot is the
-    one that a broker would find.
+    With `above` the first slot whose field is >= `target`, else -1; slot 0 is only
+    found if it is greater, not if it is equal. The search is Kafka's, which compares
+    the last 8 KiB first: even if the field does not ascend, the slot is the one that a
+    broker would find.
     """
-    cdef Py_ssize_t count = slot_count(data.shape[0], stride, at, width)
-    cdef Py_ssize_t warm, slot
+    cdef Field of = field_of(field, stride)
+    cdef Py_ssize_t warm, slot, count = data.shape[0] // stride
     cdef const uint8_t* keys
-    cdef bint wide = width == 8, met = False
+    cdef bint wide = of.width == 8, met = False
     if not count:
         return -1
-    keys = &data[at]
-    target = saturating_sub(target, base)
+    keys = &data[of.at]
+    target = saturating_sub(target, of.base)
     warm = max(0, count - 1 - WARM_BYTES // stride)
     if any_width(keys + warm * stride, wide) < target:
         slot = probe(keys, stride, warm, count - 1, target, wide, &met)
@@ -217,18 +230,17 @@ def find_slot(
 
 
 def search_slots(
-    const uint8_t[::1] data not None, Py_ssize_t stride, Py_ssize_t at,
-    Py_ssize_t width, int64_t base, const int64_t[::1] targets not None,
-    int64_t[::1] out not None,
+    const uint8_t[::1] data not None, Py_ssize_t stride, tuple field not None,
+    const int64_t[::1] targets not None, int64_t[::1] out not None,
 ):
-    """Fill `out` with the last slot whose field + `base` is <= each target, else -1.
+    """Fill `out` with the last slot whose field is <= each target, else -1.
 
-    Equal to ``np.searchsorted(field + base, targets, side="right") - 1`` for a field
-    that ascends; for any other, some slot or -1. Sums of a field of 4 bytes do not
-    overflow int64. Sorted targets are the fastest.
+    Equal to ``np.searchsorted(field, targets, side="right") - 1`` for a field that
+    ascends; for any other, some slot or -1. Sums of a field of 4 bytes and its base do
+    not overflow int64. Sorted targets are the fastest.
     """
-    cdef Py_ssize_t count = slot_count(data.shape[0], stride, at, width)
-    cdef Py_ssize_t target_count = targets.shape[0]
+    cdef Field of = field_of(field, stride)
+    cdef Py_ssize_t count = data.shape[0] // stride, target_count = targets.shape[0]
     if out.shape[0] != target_count:
         raise ValueError(f"{out.shape[0]} rows of output, expected {target_count}")
     if not target_count:
@@ -237,65 +249,59 @@ def search_slots(
         out[:] = -1
         return
     with nogil:
-        if width == 4:
+        if of.width == 4:
             search_all(
-                &data[at], stride, count, &targets[0], target_count, base, &out[0],
-                <int32_t>0,
+                &data[of.at], stride, count, &targets[0], target_count, of.base,
+                &out[0], <int32_t>0,
             )
         else:
             search_all(
-                &data[at], stride, count, &targets[0], target_count, base, &out[0],
-                <int64_t>0,
+                &data[of.at], stride, count, &targets[0], target_count, of.base,
+                &out[0], <int64_t>0,
             )
 
 
 def take_field(
-    const uint8_t[::1] data not None, Py_ssize_t stride, Py_ssize_t at,
-    Py_ssize_t width, int64_t base, int64_t missing, int64_t[::1] slots not None,
+    const uint8_t[::1] data not None, Py_ssize_t stride, tuple field not None,
+    int64_t missing, int64_t[::1] slots not None,
 ):
-    """Replace each slot by its field + `base`; one out of range by `missing`."""
-    cdef Py_ssize_t count = slot_count(data.shape[0], stride, at, width)
-    cdef Py_ssize_t i
-    cdef const uint8_t* field = &data[at] if count else NULL
+    """Replace each slot by its field; one out of range by `missing`."""
+    cdef Field of = field_of(field, stride)
+    cdef Py_ssize_t i, count = data.shape[0] // stride
+    cdef const uint8_t* first = &data[0] if count else NULL
     with nogil:
         for i in range(slots.shape[0]):
             if slots[i] < 0 or slots[i] >= count:
                 slots[i] = missing
             else:
-                slots[i] = wrapping_add(
-                    any_width(field + slots[i] * stride, width == 8), base
-                )
+                slots[i] = value_of(first + slots[i] * stride, &of)
 
 
 def count_rising(
-    const uint8_t[::1] data not None, Py_ssize_t stride, Py_ssize_t first_width,
-    Py_ssize_t second_width, bint second_may_repeat,
+    const uint8_t[::1] data not None, Py_ssize_t stride, tuple first not None,
+    tuple second not None, bint second_may_repeat,
 ):
     """Count the ascending slots at the start of `data`: the entries of an index.
 
-    A slot has two fields. The first is 0 or greater, and ascends strictly. So does the
-    second, or it may be equal if `second_may_repeat`. A slot of zeros ends the count,
-    except slot 0 if the next one ascends.
+    The field `first` is 0 or greater, and ascends strictly. So does the field `second`,
+    or it may be equal if `second_may_repeat`. A slot of zeros ends the count, except
+    slot 0 if the next one ascends.
     """
-    cdef Py_ssize_t count = slot_count(data.shape[0], stride, first_width, second_width)
-    cdef Py_ssize_t slot = 0
-    cdef int64_t first, second, last_first = -1, last_second = -1
-    cdef bint wide_first = first_width == 8, wide_second = second_width == 8
+    cdef Field of_first = field_of(first, stride), of_second = field_of(second, stride)
+    cdef Py_ssize_t slot = 0, count = data.shape[0] // stride
+    cdef int64_t key, value, last_key = -1, last_value = -1
     cdef const uint8_t* here = &data[0] if count else NULL
-    if first_width not in (4, 8):
-        raise ValueError(f"no field of {first_width} bytes")
     with nogil:
         while slot < count:
-            first = any_width(here, wide_first)
-            second = any_width(here + first_width, wide_second)
-            if first <= last_first or second < last_second:
+            key, value = value_of(here, &of_first), value_of(here, &of_second)
+            if key <= last_key or value < last_value:
                 break
-            if second == last_second and not second_may_repeat:
+            if value == last_value and not second_may_repeat:
                 break
-            last_first, last_second = first, second
+            last_key, last_value = key, value
             here += stride
             slot += 1
-    if slot == 1 and last_first == 0 and last_second == 0:
+    if slot == 1 and last_key == 0 and last_value == 0:
         return 0
     return slot
 
@@ -312,32 +318,25 @@ def first_nonzero(const uint8_t[::1] data not None, Py_ssize_t start):
 
 
 def widen_slots(
-    const uint8_t[::1] data not None, Py_ssize_t stride, Py_ssize_t first_width,
-    Py_ssize_t second_width, int64_t first_base, int64_t second_base,
-    int64_t tag, int64_t base_offset, int64_t[:, ::1] out not None,
+    const uint8_t[::1] data not None, Py_ssize_t stride, tuple first not None,
+    tuple second not None, int64_t tag, int64_t base_offset,
+    int64_t[:, ::1] out not None,
 ):
-    """Fill rows of `tag`, `base_offset`, and a slot's two fields, each + its base.
+    """Fill rows of `tag`, `base_offset`, and the fields `first` and `second` of a slot.
 
     Returns the rows filled, which the number of slots and the size of `out` limit.
     """
-    cdef Py_ssize_t count = slot_count(data.shape[0], stride, first_width, second_width)
-    cdef Py_ssize_t slot
-    cdef bint wide_first = first_width == 8, wide_second = second_width == 8
+    cdef Field of_first = field_of(first, stride), of_second = field_of(second, stride)
+    cdef Py_ssize_t slot, count = min(data.shape[0] // stride, out.shape[0])
     cdef const uint8_t* here = &data[0] if count else NULL
-    if first_width not in (4, 8) or out.shape[1] != 4:
-        raise ValueError(
-            f"a field of {first_width} bytes, rows of {out.shape[1]}, expected 4 or 8 "
-            "bytes and rows of 4"
-        )
-    count = min(count, out.shape[0])
+    if out.shape[1] != 4:
+        raise ValueError(f"rows of {out.shape[1]} numbers, expected 4")
     with nogil:
         for slot in range(count):
             out[slot, 0] = tag
             out[slot, 1] = base_offset
-            out[slot, 2] = wrapping_add(any_width(here, wide_first), first_base)
-            out[slot, 3] = wrapping_add(
-                any_width(here + first_width, wide_second), second_base
-            )
+            out[slot, 2] = value_of(here, &of_first)
+            out[slot, 3] = value_of(here, &of_second)
             here += stride
     return count
 
@@ -359,7 +358,10 @@ def search_ranges(
         starts.shape[0] != stops.shape[0]
         or not (which.shape[0] == out.shape[0] == target_count)
     ):
-        raise ValueError("starts, stops, or which, targets, out of different lengths")
+        raise ValueError(
+            f"{stops.shape[0]} stops of {starts.shape[0]} starts, {which.shape[0]} "
+            f"ranges and {out.shape[0]} of output for {target_count} targets"
+        )
     with nogil:
         for i in range(target_count):
             k = which[i]

@@ -51,7 +51,10 @@ def write_messages(
     cdef uint8_t* at
     cdef uint8_t* field
     if not offset.shape[0] == timestamp.shape[0] == keys.rows == values.rows:
-        raise ValueError("columns of records of different lengths")
+        raise ValueError(
+            f"{timestamp.shape[0]} timestamps, {keys.rows} keys and {values.rows} "
+            f"values, expected {offset.shape[0]}: one for each offset"
+        )
     least += MESSAGE_1_OVERHEAD if magic else MESSAGE_0_OVERHEAD
     with nogil:
         for row in range(offset.shape[0]):

@@ -1,6 +1,8 @@
 """Hash keys as Java's default partitioner does."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
+from kafkalog._speedups._rows cimport check_rows
+
 cdef uint32_t SEED = 0x9747B28C
 cdef uint32_t M = 0x5BD1E995
 
@@ -17,8 +19,7 @@ def murmur2_keys(
     """
     cdef Py_ssize_t row, done = 0
     cdef const uint8_t* first = &data[0] if data.shape[0] else NULL
-    if min(start.shape[0], length.shape[0]) < out.shape[0]:
-        raise ValueError(f"start or length shorter than the {out.shape[0]} of out")
+    check_rows(min(start.shape[0], length.shape[0]), out.shape[0])
     with nogil:
         for row in range(out.shape[0]):
             out[row] = 0

@@ -187,15 +187,15 @@ class ColumnWorkspace(DecompressionBuffer):
             columns = self._columns
             assert columns is not None
             assert columns.timestamp is not None  # as `_take` has it
+            fields = columns.key, columns.value, columns.headers
             result: DecodeResult = _speedups.gather_records(
-                *(data, rows, *payloads, *within, check),
-                *(columns.offset, columns.timestamp),
-                *(columns.key, columns.value, columns.headers),
+                *(data, rows, payloads, within, check),
+                (columns.offset, columns.timestamp, *fields),
                 emitted,
             )
             if result[0] != Status.OUTPUT_FULL:
                 return result
-            del columns
+            del columns, fields
             self._small *= 2
             self._capacity = (-1, -1)
 

@@ -134,8 +134,7 @@ class Workspace(DecompressionBuffer):
         records, _ = _speedups.sum_counts(rows, payloads[1])
         spans = self.spans_for(records)
         result: DecodeResult = _speedups.decode_records(
-            *(data, rows, *payloads, *within, check),
-            *(spans.longs, spans.ints, emitted),
+            data, rows, payloads, within, check, (spans.longs, spans.ints), emitted
         )
         return result
 

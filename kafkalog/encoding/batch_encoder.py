@@ -55,7 +55,7 @@ def encode(
     if not is_checked:
         check_columns(columns)
     payloads = np.empty(len(batches), np.int64)
-    done = _speedups.measure_records(*columns, bounds, batches, payloads)
+    done = _speedups.measure_records(columns, bounds, batches, payloads)
     if done < len(columns.offset):
         raise InvalidRecordError(f"record {done} is outside of its batch or its column")
     return encode_measured(columns, batches, BatchSplit(bounds, payloads), level=level)
@@ -105,7 +105,7 @@ def split_into_batches(
     records = len(columns.offset)
     bounds, payloads = np.empty(records + 1, np.int64), np.empty(records, np.int64)
     batches, rows = _speedups.split_records(
-        *columns,
+        columns,
         MAX_INT64 if batch_bytes is None else batch_bytes,
         MAX_INT64 if rows_per_batch is None else rows_per_batch,
         bounds,
@@ -171,7 +171,7 @@ def _write(
     starts: Int64s,
     out: Bytes,
 ) -> None:
-    done = _speedups.write_records(*columns, split.bounds, batches, starts, out)
+    done = _speedups.write_records(columns, split.bounds, batches, starts, out)
     if done < len(columns.offset):
         raise InvalidRecordError(f"record {done} changed while it was encoded")
 

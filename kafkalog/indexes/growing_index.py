@@ -450,7 +450,9 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
     ) -> int:
         """Search the field at ``(byte, width)`` as Kafka does; return a slot, or -1."""
         used = memoryview(self._content())[: self._used]
-        return _speedups.find_slot(used, self.ENTRY_BYTES, *field, base, target, above)
+        return _speedups.find_slot(
+            used, self.ENTRY_BYTES, (*field, base), target, above
+        )
 
     def _torn(self) -> CorruptIndexError | None:
         torn = torn_error(self._size, self.ENTRY_BYTES)

@@ -316,7 +316,7 @@ class IndexTable(ABC):
         slots = np.empty(targets.size, np.int64)
         stride = self.ENTRY.itemsize
         _speedups.search_slots(
-            self._data, stride, *field, base, targets.reshape(-1), slots
+            self._data, stride, (*field, base), targets.reshape(-1), slots
         )
         return slots.reshape(targets.shape)
 
@@ -330,7 +330,7 @@ class IndexTable(ABC):
         """Replace `slots` in place by the field there, or by `missing`."""
         stride = self.ENTRY.itemsize
         _speedups.take_field(
-            self._data, stride, *field, base, missing, slots.reshape(-1)
+            self._data, stride, (*field, base), missing, slots.reshape(-1)
         )
         return slots
 

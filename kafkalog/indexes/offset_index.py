@@ -131,7 +131,7 @@ class OffsetIndex(IndexTable):
         """
         if type(offsets) is int:
             position = _speedups.search_value(  # OFFSET, then POSITION, as literals
-                self._data, 8, 0, 4, self.base_offset, 4, 4, 0, 0, offsets
+                self._data, 8, (0, 4, self.base_offset), (4, 4, 0), 0, offsets
             )
             return np.int64(position)
         return self._take(POSITION, 0, 0, self.slots(offsets))[()]
@@ -279,7 +279,7 @@ class OffsetIndex(IndexTable):
         >>> OffsetIndex.count_valid(file, 500)
         2
         """
-        return _speedups.count_rising(data, 8, 4, 4, False)
+        return _speedups.count_rising(data, 8, (0, 4, 0), (4, 4, 0), False)
 
     @classmethod
     def _fault(cls, entries: Entries, slot: int, base_offset: int) -> str | None:

@@ -169,7 +169,7 @@ class TimeIndex(IndexTable):
         base = self.base_offset
         if type(timestamps) is int:
             offset = _speedups.search_value(  # TIMESTAMP, then OFFSET, as literals
-                self._data, 12, 0, 8, 0, 8, 4, base, base, timestamps
+                self._data, 12, (0, 8, 0), (8, 4, base), base, timestamps
             )
             return np.int64(offset)
         return self._take(OFFSET, base, base, self.slots(timestamps))[()]
@@ -290,7 +290,7 @@ class TimeIndex(IndexTable):
         >>> TimeIndex.count_valid(file, 500)
         2
         """
-        return _speedups.count_rising(data, 12, 8, 4, True)
+        return _speedups.count_rising(data, 12, (0, 8, 0), (8, 4, 0), True)
 
     @classmethod
     def _fault(cls, entries: Entries, slot: int, base_offset: int) -> str | None:

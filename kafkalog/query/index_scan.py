@@ -391,13 +391,15 @@ class _IndexKind(Generic[ScanT]):
 def _fill_offsets(data: Bytes, segment: _IndexedSegment, rows: IndexRows) -> None:
     topic, partition, base, _ = segment
     out = rows.view(np.int64).reshape(-1, 4)
-    _speedups.widen_slots(data, 8, 4, 4, base, 0, topic | partition << 32, base, out)
+    fields = (0, 4, base), (4, 4, 0)
+    _speedups.widen_slots(data, 8, *fields, topic | partition << 32, base, out)
 
 
 def _fill_times(data: Bytes, segment: _IndexedSegment, rows: IndexRows) -> None:
     topic, partition, base, _ = segment
     out = rows.view(np.int64).reshape(-1, 4)
-    _speedups.widen_slots(data, 12, 8, 4, 0, base, topic | partition << 32, base, out)
+    fields = (0, 8, 0), (8, 4, base)
+    _speedups.widen_slots(data, 12, *fields, topic | partition << 32, base, out)
 
 
 def _fill_aborted(data: Bytes, segment: _IndexedSegment, rows: IndexRows) -> None:

@@ -206,8 +206,8 @@ def test_a_payload_that_is_not_all_of_its_batch_fails_the_checksum(change):
     base, emitted = np.zeros(1, np.int64), np.full(1, -9)
     spans = Workspace().spans_for(EACH)
     status, *_ = _speedups.decode_records(
-        source, rows, starts, lengths, base, Bounds().as_array(), False, True,
-        spans.longs, spans.ints, emitted,
-    )  # fmt: skip
+        *(source, rows, (starts, lengths, base), (Bounds().as_array(), False), True),
+        *((spans.longs, spans.ints), emitted),
+    )
     assert status == _speedups.Status.CHECKSUM
     assert emitted.tolist() == [0]

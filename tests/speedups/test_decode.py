@@ -363,14 +363,15 @@ def test_columns_of_wrong_lengths_are_rejected():
     one, eight = np.zeros(1, np.int64), np.empty(8, np.int64)
     column = (np.empty(9, "u1"), np.empty(8, np.int32), np.empty(8, "u1"))
     payloads = (one + 61, rows["size_in_bytes"] - 61, one)
-    start = (data, rows, *payloads, Bounds().as_array(), False, False, eight, eight)
+    start = (data, rows, payloads, (Bounds().as_array(), False), False)
     with pytest.raises(ValueError, match="8 offsets, expected 9"):
-        _speedups.gather_records(*start, column, None, None, one)
+        _speedups.gather_records(*start, (eight, eight, column, None, None), one)
     headers = (np.empty(8, np.int32), None, None)
     with pytest.raises(ValueError, match="8 header offsets"):
-        _speedups.gather_records(*start, None, None, headers, one)
+        _speedups.gather_records(*start, (eight, eight, None, None, headers), one)
     small = (np.empty(0, "u1"), np.empty(9, np.int32), np.empty(8, "u1"))
-    status, *_ = _speedups.gather_records(*start, None, small, None, one)
+    columns = eight, eight, None, small, None
+    status, *_ = _speedups.gather_records(*start, columns, one)
     assert status == _speedups.Status.OUTPUT_FULL
 
 

@@ -24,7 +24,7 @@ def measured(columns, bounds):
     rows = np.zeros(len(bounds) - 1, BATCH)
     payloads = np.zeros(len(rows), np.int64)
     bounds = np.array(bounds, np.int64)
-    done = _speedups.measure_records(*columns, bounds, rows, payloads)
+    done = _speedups.measure_records(columns, bounds, rows, payloads)
     return done, rows, bounds, payloads
 
 
@@ -39,7 +39,7 @@ def test_written_records_have_the_measured_size(columns):
     assert done == ROWS
     out = np.full(payloads.sum() + 20, GUARD, np.uint8)
     starts = np.array([10, payloads[0] + 10])
-    assert _speedups.write_records(*columns, bounds, rows, starts, out) == ROWS
+    assert _speedups.write_records(columns, bounds, rows, starts, out) == ROWS
     assert (out[:10] == GUARD).all()
     assert (out[-10:] == GUARD).all()
     assert out[10] == 2 * (len(b"value 0") + 7)
@@ -51,7 +51,7 @@ def test_records_that_do_not_fit_are_not_written(columns, capacity):
     assert payloads[0] > capacity
     out = np.full(capacity + 100, GUARD, np.uint8)
     starts = np.zeros(1, np.int64)
-    done = _speedups.write_records(*columns, bounds, rows, starts, out[:capacity])
+    done = _speedups.write_records(columns, bounds, rows, starts, out[:capacity])
     assert done < ROWS
     assert (out[capacity:] == GUARD).all()
 
@@ -61,7 +61,7 @@ def test_records_are_not_written_outside(columns, start):
     _, rows, bounds, payloads = measured(columns, [0, ROWS])
     out = np.empty(payloads[0], np.uint8)
     starts = np.array([start])
-    assert _speedups.write_records(*columns, bounds, rows, starts, out) == 0
+    assert _speedups.write_records(columns, bounds, rows, starts, out) == 0
 
 
 @pytest.mark.parametrize(
@@ -88,17 +88,17 @@ def test_messages_that_do_not_fit_are_not_written(columns, magic, capacity):
 def test_arrays_of_different_lengths_are_rejected(columns):
     _, rows, bounds, payloads = measured(columns, [0, 2, ROWS])
     with pytest.raises(ValueError, match="bounds and"):
-        _speedups.measure_records(*columns, bounds[1:], rows, payloads)
+        _speedups.measure_records(columns, bounds[1:], rows, payloads)
     with pytest.raises(ValueError, match="bounds and"):
-        _speedups.measure_records(*columns, bounds, rows, payloads[1:])
+        _speedups.measure_records(columns, bounds, rows, payloads[1:])
     for short in ("timestamp", "key"):
         part = columns._asdict()
         part[short] = (
             columns.timestamp[1:] if short == "timestamp" else ByteColumn.nulls(2)
         )
-        with pytest.raises(ValueError, match="different lengths"):
-            _speedups.measure_records(*RecordColumns(**part), bounds, rows, payloads)
-        with pytest.raises(ValueError, match="different lengths"):
+        with pytest.raises(ValueError, match="one for each offset"):
+            _speedups.measure_records(RecordColumns(**part), bounds, rows, payloads)
+        with pytest.raises(ValueError, match="one for each offset"):
             _speedups.write_messages(
                 *RecordColumns(**part)[:4], 1, 0, np.empty(0, np.uint8)
             )

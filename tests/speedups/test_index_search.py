@@ -84,14 +84,14 @@ def test_a_search_equals_bisect(data, table, ordered):
         targets.sort()
     expected = [bisect_right(keys, t - base) - 1 for t in targets]
     column, out = np.array(targets, np.int64), np.empty(len(targets), np.int64)
-    _speedups.search_slots(src, stride, *key, base, column, out)
+    _speedups.search_slots(src, stride, (*key, base), column, out)
     assert out.tolist() == expected
     taken = [-7 if slot < 0 else values[slot] for slot in expected]
     single = [
-        _speedups.search_value(src, stride, *key, base, *value, 0, -7, t)
+        _speedups.search_value(src, stride, (*key, base), (*value, 0), -7, t)
         for t in targets
     ]
-    _speedups.take_field(src, stride, *value, 0, -7, out)
+    _speedups.take_field(src, stride, (*value, 0), -7, out)
     assert out.tolist() == single == taken
 
 
@@ -100,7 +100,7 @@ def test_a_search_equals_searchsorted(data, table):
     src, stride, key, _, keys, _ = table
     targets = np.array(data.draw(near(keys, 0)), np.int64)
     out = np.empty(len(targets), np.int64)
-    _speedups.search_slots(src, stride, *key, 0, targets, out)
+    _speedups.search_slots(src, stride, (*key, 0), targets, out)
     column = np.array(keys, np.int64)
     np.testing.assert_array_equal(
         out, np.searchsorted(column, targets, side="right") - 1
@@ -115,7 +115,7 @@ def test_large_searches_agree_with_numpy_in_any_order(count):
     targets = random.integers(-2, 5 * count + 3, 1000)
     for order in (targets, np.sort(targets), np.sort(targets)[::-1].copy()):
         out = np.empty(1000, np.int64)
-        _speedups.search_slots(src, 4, 0, 4, 0, order, out)
+        _speedups.search_slots(src, 4, (0, 4, 0), order, out)
         expected = np.searchsorted(column, order, side="right") - 1
         np.testing.assert_array_equal(out, expected)
 
@@ -127,22 +127,35 @@ def test_a_search_of_an_unordered_column_returns_a_slot_in_range(
     src, stride, key, _, keys, _ = table
     column = np.array(sorted(targets) if ordered else targets, np.int64)
     out = np.empty(len(column), np.int64)
-    _speedups.search_slots(src, stride, *key, 0, column, out)
+    _speedups.search_slots(src, stride, (*key, 0), column, out)
     assert ((out >= -1) & (out < max(len(keys), 1))).all()
 
 
 @pytest.mark.parametrize("field", [(0, 2), (-1, 4), (5, 4), (0, 8)])
 def test_a_field_outside_its_slot_is_rejected(field):
     src, out = np.zeros(16, np.uint8), np.zeros(1, np.int64)
-    stride = 7
-    with pytest.raises(ValueError, match="no field"):
-        _speedups.search_slots(src, stride, *field, 0, out, out.copy())
-    with pytest.raises(ValueError, match="no field"):
-        _speedups.take_field(src, stride, *field, 0, 0, out)
-    with pytest.raises(ValueError, match="no field"):
-        _speedups.search_value(src, stride, *field, 0, 0, 4, 0, 0, 0)
-    with pytest.raises(ValueError, match="no field"):
-        _speedups.search_value(src, stride, 0, 4, 0, *field, 0, 0, 0)
+    rows = np.zeros((2, 4), np.int64)
+    stride, inside, field = 7, (0, 4, 0), (*field, 0)
+    calls = [
+        lambda: _speedups.search_slots(src, stride, field, out, out.copy()),
+        lambda: _speedups.take_field(src, stride, field, 0, out),
+        lambda: _speedups.search_value(src, stride, field, inside, 0, 0),
+        lambda: _speedups.search_value(src, stride, inside, field, 0, 0),
+        lambda: _speedups.find_slot(src, stride, field, 0, False),
+        lambda: _speedups.count_rising(src, stride, inside, field, True),
+        lambda: _speedups.widen_slots(src, stride, field, inside, 0, 0, rows),
+    ]
+    reason = f"field of {field[1]} bytes at byte {field[0]}, expected 4 or 8 bytes"
+    for call in calls:
+        with pytest.raises(ValueError, match=reason):
+            call()
+
+
+@pytest.mark.parametrize("stride", [0, -1, 3, -(2**63)])
+def test_slots_without_space_for_a_field_are_rejected(stride):
+    src, out = np.zeros(16, np.uint8), np.zeros(1, np.int64)
+    with pytest.raises(ValueError, match=f"within the {stride} of a slot"):
+        _speedups.take_field(src, stride, (0, 4, 0), 0, out)
 
 
 def test_an_output_of_another_length_is_rejected():
@@ -152,20 +165,22 @@ def test_an_output_of_another_length_is_rejected():
         np.zeros(2, np.int64),
     )
     with pytest.raises(ValueError, match="rows of output"):
-        _speedups.search_slots(src, 8, 0, 4, 0, three, two)
-    with pytest.raises(ValueError, match="different lengths"):
+        _speedups.search_slots(src, 8, (0, 4, 0), three, two)
+    with pytest.raises(ValueError, match="3 ranges and 3 of output for 2 targets"):
         _speedups.search_ranges(three, three, three, three, two, three)
-    with pytest.raises(ValueError, match="different lengths"):
+    with pytest.raises(ValueError, match="2 stops of 3 starts"):
         _speedups.search_ranges(three, three, two, three, three, three)
-    with pytest.raises(ValueError, match="rows of 4"):
-        _speedups.widen_slots(src, 8, 4, 4, 0, 0, 0, 0, np.zeros((2, 3), np.int64))
+    with pytest.raises(ValueError, match="rows of 3 numbers, expected 4"):
+        _speedups.widen_slots(
+            src, 8, (0, 4, 0), (4, 4, 0), 0, 0, np.zeros((2, 3), np.int64)
+        )
 
 
 @given(st.lists(INT64, max_size=20), st.lists(st.integers(-3, 30), max_size=20))
 def test_a_slot_outside_the_table_gets_the_missing_value(values, slots):
     src = np.frombuffer(np.array(values, ">i8").tobytes(), np.uint8)
     out = np.array(slots, np.int64)
-    _speedups.take_field(src, 8, 0, 8, 0, -9, out)
+    _speedups.take_field(src, 8, (0, 8, 0), -9, out)
     expected = [values[slot] if 0 <= slot < len(values) else -9 for slot in slots]
     assert out.tolist() == expected
 
@@ -191,7 +206,8 @@ def test_ascending_slots_are_counted(rows, may_repeat, wide_first, sort):
     first = 8 if wide_first else 4
     dtype = np.dtype([("first", WIDTHS[first]), ("second", ">i4")])
     src = np.frombuffer(np.array(rows, dtype).tobytes(), np.uint8)
-    counted = _speedups.count_rising(src, dtype.itemsize, first, 4, may_repeat)
+    fields = (0, first, 0), (first, 4, 0)
+    counted = _speedups.count_rising(src, dtype.itemsize, *fields, may_repeat)
     assert counted == rising_slots(rows, second_may_repeat=may_repeat)
 
 
@@ -207,7 +223,7 @@ def test_the_first_nonzero_byte_is_found(tail, zeros, start):
 def test_slots_are_widened_into_rows(rows, capacity):
     src = np.frombuffer(np.array(rows, ">i8,>i4").tobytes(), np.uint8)
     out = np.full((capacity, 4), 77, np.int64)
-    filled = _speedups.widen_slots(src, 12, 8, 4, 0, 1000, 5, -3, out)
+    filled = _speedups.widen_slots(src, 12, (0, 8, 0), (8, 4, 1000), 5, -3, out)
     assert filled == min(capacity, len(rows))
     expected = [[5, -3, first, second + 1000] for first, second in rows]
     assert out[:filled].tolist() == expected[:filled]
@@ -272,7 +288,7 @@ def test_a_slot_is_found_as_a_broker_finds_it(table, target, base, above):
     warm = 8192 // stride
     for value in [target, *keys[:3]]:
         relative = max(-(2**63), min(value - base, 2**63 - 1))
-        found = _speedups.find_slot(data, stride, *key, base, value, above)
+        found = _speedups.find_slot(data, stride, (*key, base), value, above)
         assert found == kafkas_slot(keys, warm, relative, above=above)
 
 
@@ -285,6 +301,6 @@ def test_a_slot_of_a_sorted_index_is_the_nearest(count):
         first = np.searchsorted(keys, target, side="left")
         if target == keys[0]:
             first += 1  # Kafka does not check whether the first is equal
-        find = [data, 8, 4, 4, 0, target]
+        find = [data, 8, (4, 4, 0), target]
         assert _speedups.find_slot(*find, False) == last
         assert _speedups.find_slot(*find, True) == (first if first < count else -1)
