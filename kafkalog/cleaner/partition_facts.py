@@ -17,7 +17,7 @@ from typing import Final
 from kafkalog.config import LogConfig
 from kafkalog.config.log_config import is_older_segment_size
 from kafkalog.decoding.read_policy import ReadPolicy
-from kafkalog.decoding.record_counts import count_records, has_count
+from kafkalog.decoding.record_counts import count_records, suffices_to_count
 from kafkalog.errors import NotALogDirectoryError
 from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.partition_files import PartitionMetadata
@@ -219,7 +219,7 @@ def count_file_records(segment: LogSegment) -> int:
     """Return the number of records of a segment, without those in corrupt batches."""
 
     def is_counted(rows: BatchHeaders) -> bool:
-        return bool(has_count(rows).all())
+        return bool(suffices_to_count(rows).all())
 
     with segment.open() as source:
         records = FileRecords(

@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from kafkalog.array_types import Bytes
 from kafkalog.decoding.batch_decoder import decode
 from kafkalog.decoding.read_policy import Bounds
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import LocatedError
-from kafkalog.formats.batch_headers import BatchHeaders, counts_fit
+from kafkalog.formats.batch_headers import BatchHeaders, has_count
 from kafkalog.formats.layout import MAX_BATCH_BYTES
 
 
-def has_count(rows: BatchHeaders) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Return which batches have a possible number of records in their headers."""
-    has: np.ndarray[tuple[int], np.dtype[np.bool_]] = rows["magic"] == 2
-    return has & counts_fit(rows, MAX_BATCH_BYTES)
+def suffices_to_count(rows: BatchHeaders) -> npt.NDArray[np.bool_]:
+    """Return of which batches `count_records` reads only the headers."""
+    by_header: npt.NDArray[np.bool_] = rows["magic"] == 2
+    return by_header & has_count(rows, MAX_BATCH_BYTES)
 
 
 def count_records(
     rows: BatchHeaders, data: Bytes, origin: int
-) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+) -> npt.NDArray[np.int64]:
     """Return the number of records of each batch; decode those of magic 0 and 1.
 
     A batch whose bytes cannot hold its number of records is corrupt, and has none.
     """
-    counts = rows["count"].astype(np.int64)
-    decoded = np.flatnonzero(~has_count(rows))
-    counts[decoded] = 0
+    by_header = suffices_to_count(rows)
+    counts = np.where(by_header, rows["count"], 0).astype(np.int64)
+    decoded = np.flatnonzero(~by_header)
     for views in decode(
         data,
         origin,

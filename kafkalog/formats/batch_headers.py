@@ -136,17 +136,17 @@ def have_flag(rows: BatchHeaders, flag: int) -> npt.NDArray[np.bool_]:
     return flagged
 
 
-def counts_fit(rows: BatchHeaders, max_batch_bytes: int) -> npt.NDArray[np.bool_]:
-    """Return which rows have a number of records for which their bytes have room.
+def has_count(rows: BatchHeaders, max_batch_bytes: int) -> npt.NDArray[np.bool_]:
+    """Return which headers state a number of records for which the bytes have room.
 
-    That of a compressed batch must fit into `max_batch_bytes`. Wrapper messages have no
-    number, and fit.
+    That of a compressed batch must fit into `max_batch_bytes`. Wrapper messages state
+    none.
     """
     codec = rows["attributes"] & CODEC_MASK
     uncompressed = rows["size_in_bytes"] - RECORD_BATCH_OVERHEAD
     most = np.where(codec == 0, uncompressed, max_batch_bytes) // MIN_RECORD_BYTES
     fits: npt.NDArray[np.bool_] = (rows["magic"] < 2) | (rows["count"] <= most)
-    return fits
+    return fits & (rows["count"] >= 0)
 
 
 def begin_times(rows: BatchHeaders) -> npt.NDArray[np.int64]:

@@ -19,9 +19,9 @@ from kafkalog.decoding.read_policy import Bounds, ReadPolicy
 from kafkalog.errors import LocatedError
 from kafkalog.formats.batch_headers import (
     BatchHeaders,
-    counts_fit,
     crc_error,
     find_crc_mismatches,
+    has_count,
 )
 from kafkalog.formats.layout import (
     CODEC_MASK,
@@ -57,8 +57,7 @@ def wholly_within(
     Control batches are not, unless `control_records` are requested. Neither are those
     without room for their number of records, if they are `max_batch_bytes` at most.
     """
-    within: Bools = (rows["magic"] == 2) & (rows["count"] >= 0)
-    within &= counts_fit(rows, max_batch_bytes)
+    within: Bools = (rows["magic"] == 2) & has_count(rows, max_batch_bytes)
     if not control_records:
         within &= rows["attributes"] & CONTROL_FLAG == 0
     within &= rows["base_offset"] >= bounds.start_offset

@@ -18,7 +18,7 @@ from kafkalog.errors import LocatedError
 from kafkalog.formats.batch_headers import (
     BatchHeaders,
     begin_times,
-    counts_fit,
+    has_count,
 )
 from kafkalog.formats.layout import (
     CODEC_MASK,
@@ -143,10 +143,7 @@ def contents_of(segment: LogSegment, limits: Limits | None = None) -> LogContent
                     result.contents.add(_of_rows(step.rows))
                     end = int(step.rows["last_offset"][-1]) + 1
                     result.next_offset = max(result.next_offset, end)
-                    is_known = (step.rows["count"] >= 0) & counts_fit(
-                        step.rows, MAX_BATCH_BYTES
-                    )
-                    decoded |= not is_known.all()
+                    decoded |= not has_count(step.rows, MAX_BATCH_BYTES).all()
         except LocatedError as error:
             result.tail, result.damage = "damaged", str(error)
         result.end = records.end

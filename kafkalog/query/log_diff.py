@@ -26,7 +26,7 @@ from kafkalog.decoding.batch_decoder import decode
 from kafkalog.decoding.decoded_columns import ColumnBuffers, ColumnWorkspace
 from kafkalog.decoding.read_policy import Bounds, ReadPolicy
 from kafkalog.errors import LocatedError
-from kafkalog.formats.batch_headers import BatchHeaders, counts_fit
+from kafkalog.formats.batch_headers import BatchHeaders, has_count
 from kafkalog.formats.layout import (
     MAX_BATCH_BYTES,
     NO_LEADER_EPOCH,
@@ -290,8 +290,7 @@ class _Side:
     def count(self, rows: BatchHeaders) -> int:
         """Return the number of records of batches, from their headers if possible."""
         start = self._bounds.start_offset
-        known = (rows["count"] > 0) & (rows["base_offset"] >= start)
-        known &= counts_fit(rows, MAX_BATCH_BYTES)
+        known = has_count(rows, MAX_BATCH_BYTES) & (rows["base_offset"] >= start)
         decoded = self._decode(rows[~known]) if not known.all() else ()
         return int(rows["count"][known].sum(dtype=np.int64)) + sum(map(len, decoded))
 

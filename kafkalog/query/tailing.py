@@ -20,7 +20,7 @@ import numpy as np
 
 from kafkalog.decoding.read_policy import Bounds
 from kafkalog.formats.batch_headers import (
-    counts_fit,
+    has_count,
 )
 from kafkalog.formats.layout import (
     MAX_BATCH_BYTES,
@@ -142,8 +142,10 @@ def _count(reader: PartitionReader, byte_range: ByteRange) -> tuple[int, int]:
         if isinstance(step, ScanProblem):
             continue
         rows = step.step.rows
-        counts = np.where(counts_fit(rows, MAX_BATCH_BYTES), rows["count"], 0)
-        count += int(np.where(counts < 0, 1, counts).sum(dtype=np.int64))
+        known, is_message = has_count(rows, MAX_BATCH_BYTES), rows["magic"] < 2
+        # A wrapper has one message at least; a corrupt number is of no record.
+        counts = np.where(known, rows["count"], is_message)
+        count += int(counts.sum(dtype=np.int64))
         if first is None:
             # Only the last offset of a wrapper is known: it counts as one record.
             base = int(rows["base_offset"][0])
