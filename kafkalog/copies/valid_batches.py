@@ -37,7 +37,7 @@ from kafkalog.formats.batch_headers import (
 from kafkalog.formats.layout import MAX_BATCH_BYTES, NO_LEADER_EPOCH
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
-from kafkalog.log.log_segments import list_segments
+from kafkalog.log.log_segments import list_directory, list_segments
 from kafkalog.log.ownership import Name
 from kafkalog.repairs.header_correction import (
     HeaderCorrection,
@@ -435,9 +435,9 @@ def _deleted_segments(directory: Location) -> dict[int, Location]:
     They are below the first segment. Those among the others were replaced by
     compaction, and those above were truncated.
     """
-    live = list_segments(directory)
+    live, listed = list_directory(directory)
     first = live[0].base_offset if live else MAX_OFFSET
-    names = parse_file_names(entry.name for entry in entries(directory))
+    names = parse_file_names(entry.name for entry in listed)
     return {
         name.base_offset: directory / file
         for file, name in names.items()

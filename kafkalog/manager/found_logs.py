@@ -39,10 +39,13 @@ from kafkalog.storage.file_names import (
     parse_partition_dir,
 )
 from kafkalog.storage.location import AnyPath, is_directory, is_file, local_path
-from kafkalog.storage.log_directory import check_no_links
+from kafkalog.storage.log_directory import (
+    check_no_links,
+    linked_partitions,
+    subdirectories,
+)
 from kafkalog.storage.remote_source import RemotePath
 
-REMOTE_INDEXES: Final = "remote-log-index-cache"
 DEPARTURE: Final = ".kafkalog-move"
 """Suffix of the file that marks a log while a log elsewhere replaces it."""
 
@@ -108,16 +111,13 @@ def find_logs(directory: Path, settings: TopicSettings, threads: Executor) -> Fo
     """
     found = FoundLogs()
     partitions: list[tuple[PartitionDir, Path]] = []
-    for path in sorted(directory.iterdir()):
-        if path.name.endswith(DEPARTURE) and is_file(path):
-            departed = parse_partition_dir(path.name.removesuffix(DEPARTURE))
-            if departed is not None:
-                found.departed.add((departed.topic, departed.partition))
+    for path in filter(is_file, directory.glob(f"*{DEPARTURE}")):
+        departed = parse_partition_dir(path.name.removesuffix(DEPARTURE))
+        if departed is not None:
+            found.departed.add((departed.topic, departed.partition))
+    found.linked += (name for name, _ in linked_partitions(directory))
+    for path in filter(is_directory, subdirectories(directory)):
         name = parse_partition_dir(path.name)
-        if path.is_symlink() and path.is_dir() and name is not None:
-            found.linked.append(name)
-        if not is_directory(path) or path.name == REMOTE_INDEXES:
-            continue
         if name is None:
             raise NotALogDirectoryError(
                 f"directory name, expected <topic>-<partition>: {path}"

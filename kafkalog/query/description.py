@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import Any, Final
 
 from kafkalog.errors import LocatedError, NotALogDirectoryError
-from kafkalog.log.log_segments import list_first, list_segments
+from kafkalog.log.log_segments import list_directory, list_first
 from kafkalog.log.remote_offsets import find_missing_start, log_start_in
 from kafkalog.log.transactions import find_stable
 from kafkalog.query.listing import PartitionSummary, list_path
@@ -41,7 +41,7 @@ from kafkalog.storage.file_names import (
     parse_file_name,
     parse_partition_dir,
 )
-from kafkalog.storage.location import Location, entries, file_size, regular_files
+from kafkalog.storage.location import Entry, Location, entries, file_size, regular_files
 from kafkalog.storage.log_directory import (
     is_partition,
     list_partitions,
@@ -145,9 +145,10 @@ def _sidecars(segment: LogSegment) -> list[Facts]:
 
 def _partition(path: Location) -> Facts:
     name, parent = parse_partition_dir(path.absolute().name), path.absolute().parent
-    files = _files(path)
+    segments, listed = list_directory(path)
+    files = _files(listed)
     contents, rows, end = Contents(), [], 0
-    for segment in list_segments(path):
+    for segment in segments:
         with suppress(FileNotFoundError):
             log_contents = contents_of(segment)
             facts = {**_segment(segment, log_contents), "beside": _sidecars(segment)}
@@ -157,9 +158,8 @@ def _partition(path: Location) -> Facts:
     key = ("", -1) if name is None else (name.topic, name.partition)
     start = read_offsets_or_none(parent, LOG_STARTS).get(key)
     end = max(start or 0, end)
-    first = list_first(path)
-    missing = find_missing_start(path, first, start)
-    start = log_start_in(path, first, start)
+    missing = find_missing_start(path, segments, start)
+    start = log_start_in(path, segments, start)
     metadata = _small(path / PARTITION_METADATA)
     return {
         "kind": "partition",
@@ -231,10 +231,9 @@ def _others(path: Location, files: dict[str, int], names: Sequence[str]) -> list
     return beside
 
 
-def _files(path: Location) -> dict[str, int]:
-    """Return the sizes of the files of a directory, by name."""
-    files = regular_files(entries(path))
-    return {name: file_size(file) for name, file in files.items()}
+def _files(listed: Iterable[Entry]) -> dict[str, int]:
+    """Return the sizes of the files of a listed directory, by name."""
+    return {name: file_size(file) for name, file in regular_files(listed).items()}
 
 
 def _by_kind(files: dict[str, int]) -> dict[str, int]:
@@ -247,7 +246,7 @@ def _by_kind(files: dict[str, int]) -> dict[str, int]:
 
 
 def _log_directory(path: Location) -> Facts:
-    files = _files(path)
+    files = _files(entries(path))
     listed = [
         partition
         for partition in list_path(path)
@@ -267,7 +266,8 @@ def _log_directory(path: Location) -> Facts:
         for partition in live
         if partition.max_timestamp is not None
     ]
-    sizes = (_files(child).values() for _, child in list_partitions(path, marked=True))
+    partitions = list_partitions(path, marked=True)
+    sizes = (_files(entries(child)).values() for _, child in partitions)
     properties = _small(path / META_PROPERTIES)
     return {
         "kind": "log directory",

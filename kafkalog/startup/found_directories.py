@@ -20,7 +20,7 @@ from kafkalog.formats.properties import MetaProperties
 from kafkalog.log.cluster_metadata import METADATA_PARTITION
 from kafkalog.log.ownership import Name
 from kafkalog.log.runtime import DISK_FAILURES
-from kafkalog.manager.found_logs import REMOTE_INDEXES, distinct_directories
+from kafkalog.manager.found_logs import distinct_directories
 from kafkalog.manager.identity import Owner, check_identities, read_identity
 from kafkalog.rehearsal.log_rehearsal import CheckpointedOffsets, describe_error
 from kafkalog.startup.start_report import Freeable, FreeableKind
@@ -40,7 +40,7 @@ from kafkalog.storage.file_names import (
     parse_partition_dir,
 )
 from kafkalog.storage.location import STATUS_BLOCK_BYTES, AnyPath
-from kafkalog.storage.log_directory import is_log_directory
+from kafkalog.storage.log_directory import is_log_directory, subdirectories
 
 NOT_OF_DISK: Final = ("NumberFormatException", "IllegalArgumentException")
 """Exceptions for a checkpoint that do not fail the log directory."""
@@ -89,8 +89,12 @@ class FoundDirectory:
         try:
             found.identity = read_identity(path)
             found._check_identity()
-            for each in sorted(path.iterdir()):
-                found._add(each)
+            for each in subdirectories(path):
+                if (name := parse_partition_dir(each.name)) is not None:
+                    found.partitions.append((name, each))
+                    continue
+                reason = "directory name, expected <topic>-<partition>"
+                found.stops.append(f"{reason}: {each}")
         except (*DISK_FAILURES, UnsupportedFormatError) as error:
             found.failures.append(describe_error(error))
         for name in CHECKPOINTS:
@@ -118,15 +122,6 @@ class FoundDirectory:
             self.stops.append(f"no cluster.id, expected one: {file}")
         if self.identity.directory_id is None:
             self.notes.append("gets a new directory.id")
-
-    def _add(self, path: Path) -> None:
-        if not path.is_dir() or path.name == REMOTE_INDEXES:
-            return
-        name = parse_partition_dir(path.name)
-        if name is None:
-            self.stops.append(f"directory name, expected <topic>-<partition>: {path}")
-        else:
-            self.partitions.append((name, path))
 
     def offsets_of(self, name: Name) -> CheckpointedOffsets:
         """Return the checkpointed offsets of a partition."""

@@ -30,6 +30,9 @@ from kafkalog.storage.file_names import (
 )
 from kafkalog.storage.location import Location, entries, is_directory, is_file
 
+REMOTE_INDEXES: Final = "remote-log-index-cache"
+"""Directory in a log directory that is no log: indexes of tiered storage."""
+
 ROOT_FILES: Final = frozenset(
     {RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANED_TO, META_PROPERTIES}
 )
@@ -131,6 +134,20 @@ def list_partitions(
     )
 
 
+def subdirectories(directory: Path) -> list[Path]:
+    """List the directories that a broker takes for logs, and links to some, by name.
+
+    A broker does not start if one of them does not have the name of a partition.
+
+    Source: ``LogManager.loadLogs``.
+    """
+    return [
+        path
+        for path in sorted(directory.iterdir())
+        if path.name != REMOTE_INDEXES and path.is_dir()
+    ]
+
+
 def linked_partitions(directory: Path) -> list[tuple[PartitionDir, Path]]:
     """List the symbolic links to partitions in a log directory, by name.
 
@@ -138,10 +155,8 @@ def linked_partitions(directory: Path) -> list[tuple[PartitionDir, Path]]:
     """
     return [
         (name, path)
-        for path in sorted(directory.iterdir())
-        if path.is_symlink()
-        and (name := parse_partition_dir(path.name)) is not None
-        and path.is_dir()
+        for path in subdirectories(directory)
+        if path.is_symlink() and (name := parse_partition_dir(path.name)) is not None
     ]
 
 

@@ -25,7 +25,6 @@ from kafkalog.formats.partition_files import PartitionMetadata
 from kafkalog.formats.properties import MetaProperties
 from kafkalog.log.cluster_metadata import ClusterSettings, read_cluster_settings
 from kafkalog.manager.cluster_image import ClusterImage
-from kafkalog.manager.found_logs import REMOTE_INDEXES
 from kafkalog.storage.byte_source import read_regular
 from kafkalog.storage.file_names import (
     PARTITION_METADATA,
@@ -33,7 +32,7 @@ from kafkalog.storage.file_names import (
     parse_file_name,
 )
 from kafkalog.storage.leftover_names import offset_of
-from kafkalog.storage.log_directory import LINKED, linked_partitions
+from kafkalog.storage.log_directory import LINKED, linked_partitions, subdirectories
 from kafkalog.text.decimal_text import int_from_text
 from kafkalog.verification.verification_report import Cause, Findings, Recovery
 
@@ -84,10 +83,8 @@ def check_directories(root: Path, findings: Findings) -> None:
         findings_of_link = Findings(path.name)
         findings_of_link.add(Cause.FOREIGN, LINKED)
         findings.problems += findings_of_link.problems
-    for entry in sorted(root.iterdir()):
-        if entry.name == REMOTE_INDEXES or is_partition_name(entry.name):
-            continue
-        if entry.is_dir():
+    for entry in subdirectories(root):
+        if not is_partition_name(entry.name):
             findings_of_entry = Findings(entry.name)
             findings_of_entry.add(
                 Cause.FOREIGN,

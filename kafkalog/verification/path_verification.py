@@ -29,7 +29,6 @@ from kafkalog.errors import KafkaLogError, NotALogDirectoryError
 from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.indexes.index_table import base_offset_of
 from kafkalog.log.cluster_metadata import METADATA_PARTITION, ClusterSettings
-from kafkalog.manager.found_logs import REMOTE_INDEXES
 from kafkalog.manager.identity import read_identity
 from kafkalog.progress import Advance, Progress
 from kafkalog.storage.byte_source import read_regular
@@ -58,6 +57,7 @@ from kafkalog.storage.location import is_directory, is_file, local_path
 from kafkalog.storage.log_directory import (
     EVERY_PARTITION,
     LINKED_FILE,
+    REMOTE_INDEXES,
     ROOT_FILES,
     Numbers,
     PartitionSelection,

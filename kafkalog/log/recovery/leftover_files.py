@@ -67,11 +67,8 @@ def clear_leftovers(
 def list_files(directory: Path) -> Listing:
     """Return the files of a directory, without subdirectories."""
     files: defaultdict[str, set[str]] = defaultdict(set)
-    with os.scandir(directory) as entries:
-        for entry in entries:
-            if is_file(entry):
-                name = entry.name
-                files[name[name.rfind(".") :]].add(name)
+    for name in file_names(directory):
+        files[name[name.rfind(".") :]].add(name)
     return files
 
 
