@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import kafkalog
 from kafkalog import (
     CorruptRecordError,
     KafkaLogError,
@@ -188,3 +189,18 @@ def test_a_disk_that_fails_on_the_fast_path_closes_the_log(tmp_path, effect):
     with pytest.raises(LogClosedError, match="Input/output"):
         log.append_as_follower(batch(base_offset=3, leader_epoch=0))
     log.abandon()
+
+
+def test_calls_in_turn_as_a_leader_and_a_follower_keep_to_their_own_policy(tmp_path):
+    def copied(base_offset):
+        return batch(2, base_offset=base_offset, leader_epoch=0)
+
+    with kafkalog.open(tmp_path / "t-0", "a") as log:
+        firsts = [
+            log.append(batch(2), origin="replication").first_offset,
+            log.append_as_follower(copied(5)).first_offset,
+            log.append(batch(2), origin="replication").first_offset,
+            log.append(batch(2)).first_offset,
+            log.append_as_follower(copied(20)).first_offset,
+        ]
+    assert firsts == [0, 5, 7, 9, 20]
