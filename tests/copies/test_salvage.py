@@ -322,6 +322,18 @@ def test_only_the_chosen_partitions_of_a_log_directory_are_salvaged(tmp_path):
         names("none", topics="lost")
 
 
+def test_topics_select_in_a_log_directory_and_name_no_output(original, tmp_path):
+    file = min(original.glob("*.log"))
+    with pytest.raises(LogArgumentError, match="expected no name for the output"):
+        kafkalog.salvage(original.parent, tmp_path / "out", output_topic="orders")
+    with pytest.raises(LogArgumentError, match="select in a log directory") as caught:
+        kafkalog.salvage(file, tmp_path / "out", topics="orders")
+    assert "output_topic" in caught.value.__notes__[0]
+    with pytest.raises(FileNotFoundError, match="No such topic"):
+        kafkalog.salvage(original, tmp_path / "out", topics="lost")
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_partition_that_cannot_be_read_does_not_hide_the_others(
     tmp_path, monkeypatch
 ):
