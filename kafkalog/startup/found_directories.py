@@ -90,8 +90,8 @@ class FoundDirectory:
             found.identity = read_identity(path)
             found._check_identity()
             for each in subdirectories(path):
-                if (name := parse_partition_dir(each.name)) is not None:
-                    found.partitions.append((name, each))
+                if (partition := parse_partition_dir(each.name)) is not None:
+                    found.partitions.append((partition, each))
                     continue
                 reason = "directory name, expected <topic>-<partition>"
                 found.stops.append(f"{reason}: {each}")
