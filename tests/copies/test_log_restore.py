@@ -141,12 +141,14 @@ def test_producers_continue_on_a_copy(tmp_path):
     with kafkalog.open(tmp_path / "copy" / "once-0", "a", CONFIG) as log:
         source = kafkalog.Log(CLEAN / "once-0").producer_states()
         newest = max(source, key=lambda state: state["last_offset"])
+        end = log.log_end_offset
         log.append_records(
             {"value": [b"next"]},
             producer_id=int(newest["producer_id"]),
             producer_epoch=int(newest["producer_epoch"]),
             base_sequence=int(newest["last_sequence"]) + 1,
         )
+        assert log.log_end_offset == end + 1
 
 
 def test_the_report_lists_every_file_with_its_hash(tmp_path):

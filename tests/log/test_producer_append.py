@@ -278,7 +278,9 @@ def test_with_version_2_an_unknown_producer_begins_with_sequence_zero():
 
 
 def test_with_version_1_an_unknown_producer_may_begin_with_any_sequence():
-    data(info_of(verification=verified(5, bumps=False)), 5)
+    info = info_of(verification=verified(5, bumps=False))
+    data(info, 5)
+    assert info.entry.last_sequence == 5
 
 
 def test_a_sequence_above_the_lowest_to_be_verified_is_refused():

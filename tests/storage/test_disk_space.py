@@ -98,6 +98,7 @@ def test_a_copy_whose_size_is_not_known_is_written(tmp_path, disk):
     kafkalog.restore(CLEAN, tmp_path / "b", on_corruption="skip")
     old = golden_data.logs("k282-clean") / "legacy.m0.gzip-0"
     kafkalog.restore(old, tmp_path / "c")
+    assert all(bytes_of_logs(tmp_path / name) for name in ("a", "b", "c"))
 
 
 def test_the_command_is_refused(tmp_path, disk):
