@@ -31,7 +31,7 @@ import numpy.typing as npt
 from kafkalog import _speedups
 from kafkalog.integer_limits import MAX_INT32
 from kafkalog.optional_packages import require
-from kafkalog.query.records import BytesColumn, ViewColumn
+from kafkalog.query.chunk_columns import BytesColumn, ViewColumn
 
 if TYPE_CHECKING:
     import pyarrow as pa

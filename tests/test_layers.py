@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,87 @@ def test_imports_go_down(path):
         if HEIGHT_OF[reached] > HEIGHT_OF[package] and (here, reached) not in UPWARD
     }
     assert not above, f"imports from the layers above: {above}"
+
+
+def module_name(path):
+    """Return the dotted name under which the file at `path` is imported."""
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def nodes_at_run_time(tree):
+    """Yield the nodes of a syntax tree, except those only a type checker reads."""
+    match tree:
+        case ast.If(test=ast.Name("TYPE_CHECKING") | ast.Attribute(_, "TYPE_CHECKING")):
+            inner = tree.orelse
+        case _:
+            yield tree
+            inner = ast.iter_child_nodes(tree)
+    for node in inner:
+        yield from nodes_at_run_time(node)
+
+
+def modules_imported_by(path, modules):
+    """Yield those of `modules` that `path` imports at run time."""
+    for node in nodes_at_run_time(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.ImportFrom(names=names):
+                origin = origin_of(node, path)
+                for alias in names:
+                    whole = f"{origin}.{alias.name}"
+                    yield whole if whole in modules else origin
+            case ast.Import(names=names):
+                yield from (alias.name for alias in names)
+            case ast.Call(args=[ast.Constant(value=str(name)), *_]) if ast.unparse(
+                node.func
+            ) in ("importlib.import_module", "__import__"):
+                yield name
+
+
+def cycle_among(imports):
+    """Return modules that import each other in turn, none if there are none."""
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        return error.args[1]
+    return []
+
+
+def test_no_modules_import_each_other_in_turn():
+    paths = {module_name(path): path for path in PACKAGE.rglob("*.py")}
+    imports = {
+        name: set(modules_imported_by(path, paths)) & paths.keys()
+        for name, path in paths.items()
+    }
+    assert "kafkalog.export.arrow" in imports["kafkalog.query.records"]
+    assert not cycle_among(imports), "an import inside a function counts, too"
+
+
+@pytest.mark.parametrize(
+    ("source", "modules"),
+    [
+        ("from kafkalog.export import arrow", {"kafkalog.export.arrow"}),
+        ("import kafkalog.export.arrow", {"kafkalog.export.arrow"}),
+        ("from kafkalog.export.arrow import to_batch", {"kafkalog.export.arrow"}),
+        ("from . import arrow", {"kafkalog.export.arrow"}),
+        ("def late():\n    from .arrow import to_batch", {"kafkalog.export.arrow"}),
+        ("importlib.import_module('kafkalog.export.arrow')", {"kafkalog.export.arrow"}),
+        ("if TYPE_CHECKING:\n    from . import arrow", set()),
+        (
+            "if typing.TYPE_CHECKING:\n    import a\nelse:\n    from . import arrow",
+            {"kafkalog.export.arrow"},
+        ),
+    ],
+)
+def test_imports_for_type_checkers_are_none_at_run_time(source, modules, monkeypatch):
+    path = PACKAGE / "export" / "imagined.py"
+    monkeypatch.setattr(Path, "read_text", lambda *_, **__: source)
+    assert set(modules_imported_by(path, {"kafkalog.export.arrow"})) == modules
+
+
+def test_a_cycle_is_found():
+    assert sorted(set(cycle_among({"a": {"b"}, "b": {"c"}, "c": {"b"}}))) == ["b", "c"]
+    assert cycle_among({"a": {"b", "c"}, "b": {"c"}}) == []
 
 
 @pytest.mark.parametrize("reading", READINGS)

@@ -14,8 +14,8 @@ from kafkalog.encoding.batch_builder import BatchFields, BatchSettings
 from kafkalog.log.log_fetch import LogFetch
 from kafkalog.log.readable_log import LogRead
 from kafkalog.log.record_appends import AppendedRecords, Refusal
+from kafkalog.query.chunk_columns import BytesColumn, HeadersColumn, ViewColumn
 from kafkalog.query.partition_reader import ScanProblem
-from kafkalog.query.records import BytesColumn, HeadersColumn, ViewColumn
 from kafkalog.query.scan_columns import COLUMNS
 
 ROOT = Path(kafkalog.__file__).parents[1]
@@ -62,8 +62,8 @@ INT32 = INT64.replace("64", "32")
 INT16 = INT64.replace("64", "16")
 INT8 = INT64.replace("64", "8")
 BOOL = "numpy.ndarray[numpy.dtype[numpy.bool[bool]]]"
-BYTES = "kafkalog.query.records.BytesColumn"
-VIEWS = "kafkalog.query.records.ViewColumn"
+BYTES = "kafkalog.query.chunk_columns.BytesColumn"
+VIEWS = "kafkalog.query.chunk_columns.ViewColumn"
 
 TYPES = {
     "scan.to_arrow()": "pyarrow.Table",
@@ -78,7 +78,7 @@ TYPES = {
     "records.timestamp_type": INT8,
     "records.key": BYTES,
     "records.value": BYTES,
-    "records.headers": f"kafkalog.query.records.HeadersColumn[{BYTES}]",
+    "records.headers": f"kafkalog.query.chunk_columns.HeadersColumn[{BYTES}]",
     "records.leader_epoch": INT32,
     "records.producer_id": INT64,
     "records.producer_epoch": INT16,

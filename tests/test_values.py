@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import kafkalog
 from kafkalog import _speedups
-from kafkalog.query.records import BytesColumn, ViewColumn
+from kafkalog.query.chunk_columns import BytesColumn, ViewColumn
 from kafkalog.values import message_indexes, payloads, schema_ids
 from tests import reference
 from tests.guarded import at_the_end, at_the_start

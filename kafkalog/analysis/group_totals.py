@@ -20,7 +20,7 @@ import numpy.typing as npt
 from kafkalog import _speedups
 from kafkalog.array_types import Bytes, Int32s, Int64s
 from kafkalog.integer_limits import MAX_INT64, MIN_INT64
-from kafkalog.query.records import BytesColumn
+from kafkalog.query.chunk_columns import BytesColumn
 
 ROWS: Final = 1 << 17
 """Number of rows after which it is determined whether groups have to be dropped."""

@@ -12,7 +12,8 @@ from kafkalog.cli.terminal import escape, in_utc
 from kafkalog.cli.text_table import TableColumn
 from kafkalog.export.internal_topic_json import decoded_cells
 from kafkalog.export.text_lines import BASE64, TEXT, spell_base64
-from kafkalog.query.records import BytesColumn, HeadersColumn, Records
+from kafkalog.query.chunk_columns import BytesColumn, HeadersColumn
+from kafkalog.query.records import Records
 
 NULL: Final = "null"
 SHOWN_BYTES: Final = 1024

@@ -24,8 +24,9 @@ from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.timestamps import Time, as_ms
 from kafkalog.log.ownership import Name
 from kafkalog.query import scan_columns
+from kafkalog.query.chunk_columns import ViewColumn
 from kafkalog.query.record_search import are_within, with_headers
-from kafkalog.query.records import Origin, Records, ViewColumn, make_views
+from kafkalog.query.records import Origin, Records, make_views
 from kafkalog.query.sources import Offset
 from kafkalog.storage.log_directory import Topics
 

@@ -19,12 +19,13 @@ from kafkalog.errors import InvalidTextError
 from kafkalog.export.batch_streams import stream_of
 from kafkalog.formats.timestamps import MAX_MS_IN_US
 from kafkalog.optional_packages import require
-from kafkalog.query.records import BytesColumn, HeadersColumn, Records, ViewColumn
+from kafkalog.query.chunk_columns import BytesColumn, HeadersColumn, ViewColumn
 from kafkalog.text.bytes_text import repair_utf8
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kafkalog.query.records import Records
     from kafkalog.query.scan import Scan
 else:
     pa = require("pyarrow", "arrow")

@@ -23,7 +23,8 @@ import numpy.typing as npt
 
 from kafkalog.export.internal_topic_json import decoded_cells, on_one_line
 from kafkalog.formats.layout import NO_TIMESTAMP
-from kafkalog.query.records import BytesColumn, HeadersColumn, Records
+from kafkalog.query.chunk_columns import BytesColumn, HeadersColumn
+from kafkalog.query.records import Records
 from kafkalog.text.bytes_text import bytes_as_data, repair_utf8
 
 NULL: Final = "null"

@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog.array_types import Bools, Bytes, Int64s
-from kafkalog.query.records import BytesColumn, HeadersColumn, Records
+from kafkalog.query.chunk_columns import BytesColumn, HeadersColumn
+from kafkalog.query.records import Records
 
 Indexes = npt.NDArray[np.intp]
 

@@ -53,7 +53,8 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-    from kafkalog.query.records import Records, ViewColumn
+    from kafkalog.query.chunk_columns import ViewColumn
+    from kafkalog.query.records import Records
 
 Source: TypeAlias = "AnyPath | BytesLike | Sequence[Source]"
 ISOLATION: Final = get_args(Isolation)

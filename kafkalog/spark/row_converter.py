@@ -19,7 +19,8 @@ from kafkalog.errors import InvalidRecordError
 from kafkalog.export.arrow import bitmap, bytes_array, headers_array
 from kafkalog.formats.timestamps import MAX_MS_IN_US, US_PER_MS
 from kafkalog.optional_packages import require
-from kafkalog.query.records import BytesColumn, HeadersColumn, Records
+from kafkalog.query.chunk_columns import BytesColumn, HeadersColumn
+from kafkalog.query.records import Records
 from kafkalog.spark.spark_columns import COLUMNS, canonical_name
 
 if TYPE_CHECKING:

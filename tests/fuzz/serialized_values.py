@@ -6,7 +6,7 @@ import struct
 
 import numpy as np
 
-from kafkalog.query.records import BytesColumn
+from kafkalog.query.chunk_columns import BytesColumn
 from kafkalog.values import message_indexes, payloads, schema_ids
 from tests import reference
 from tests.guarded import at_the_end
