@@ -219,8 +219,10 @@ class PartitionSelection:
         exclude_topics: Topics = None,
     ) -> Self:
         """Return the selection for the arguments of a public function."""
-        numbers = (partitions,) if isinstance(partitions, int) else partitions
-        return cls(_patterns(topics), tuple(numbers or ()), _patterns(exclude_topics))
+        numbers = () if partitions is None else partitions
+        if not isinstance(numbers, Iterable):  # one, of Python or of NumPy
+            numbers = (numbers,)
+        return cls(_patterns(topics), tuple(numbers), _patterns(exclude_topics))
 
     def has_topic(self, topic: str) -> bool:
         """Return whether partitions of a topic may be requested."""
@@ -262,7 +264,9 @@ EVERY_PARTITION: Final = PartitionSelection()
 
 
 def _patterns(topics: Topics) -> tuple[str, ...]:
-    return (topics,) if isinstance(topics, str) else tuple(topics or ())
+    if topics is None:
+        return ()
+    return (topics,) if isinstance(topics, str) else tuple(topics)
 
 
 def _matches(topic: str, patterns: Iterable[str]) -> bool:
