@@ -50,7 +50,7 @@ from kafkalog.query.splits import Split, divide_scan
 from kafkalog.renamed import renamed_arguments
 from kafkalog.text.close_matches import with_close_matches
 
-Found = TypeVar("Found")
+StepResult = TypeVar("StepResult")
 Rows: TypeAlias = "Mapping[str, npt.NDArray[Any]]"
 
 MAX_GROUPS: Final = 1_000_000
@@ -349,9 +349,9 @@ class _StatsReading:
 
 def _reporting(
     readers: Sequence[PartitionReader],
-    steps: Callable[[PartitionReader], Iterator[Found]],
+    steps: Callable[[PartitionReader], Iterator[StepResult]],
     progress: Progress | None,
-) -> Iterator[tuple[PartitionReader, Found]]:
+) -> Iterator[tuple[PartitionReader, StepResult]]:
     """Yield the steps of readers, each with its reader; report the progress."""
     sizes = [0 if progress is None else reader.size() for reader in readers]
     *before, total = accumulate(sizes, initial=0)

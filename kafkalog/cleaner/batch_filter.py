@@ -29,7 +29,7 @@ from kafkalog.cleaner.offset_map import OffsetMap
 from kafkalog.cleaner.retention_decision import (
     BatchDecision,
     BatchInputs,
-    Fate,
+    RetentionReason,
     decide_batches,
     decide_records,
     sums_of_batches,
@@ -65,7 +65,7 @@ from kafkalog.validation.batch_conversion import read_headers
 
 KEPT_FLAGS: Final = LOG_APPEND_TIME_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
 
-REMOVING: Final = tuple(fate for fate in Fate if not fate.is_kept)
+REMOVING: Final = tuple(reason for reason in RetentionReason if not reason.is_kept)
 
 DROP, COPY, REWRITE, EMPTY = range(4)
 
@@ -132,8 +132,8 @@ class Filtered(NamedTuple):
 class RemovedRecords(NamedTuple):
     """Records and bytes that a filter removes from the batches of a chunk.
 
-    `records` has a row for each batch, and a column for each `Fate` below 0, in the
-    order -1, -2 and so on. `bytes` has the decrease in size of each batch.
+    `records` has a row for each batch, and a column for each `RetentionReason` below 0,
+    in the order -1, -2 and so on. `bytes` has the decrease in size of each batch.
     """
 
     rows: BatchHeaders
@@ -176,7 +176,7 @@ class BatchFilter:
         decision = filtered.decision
         superseded = decision.is_read & self._are_superseded(rows)
         counts = np.where(superseded, rows["count"], 0)
-        filtered.removed_records[:, -Fate.SUPERSEDED - 1] = counts
+        filtered.removed_records[:, -RetentionReason.SUPERSEDED - 1] = counts
         self.counts.messages_read += int(counts.sum())
         is_read = decision.is_read & ~superseded
         for views in self.reader.read_records(chunk, rows[is_read], self._workspace):
@@ -229,7 +229,7 @@ class BatchFilter:
         """Decide which records of some batches are kept, and the batches' outcome."""
         rows, counts, records = views.rows, views.counts, views.records
         numbers = chunk.numbers_of(rows)
-        fates, kept, tombstones = decide_records(
+        reasons, kept, tombstones = decide_records(
             records,
             counts,
             have_flag(rows, CONTROL_FLAG),
@@ -238,20 +238,22 @@ class BatchFilter:
             self.offsets.latest_offset,
         )
         if self.observer is not None:
-            for fate in REMOVING:
-                chunk.removed_records[numbers, -fate - 1] = sums_of_batches(
-                    fates == fate, counts
+            for reason in REMOVING:
+                chunk.removed_records[numbers, -reason - 1] = sums_of_batches(
+                    reasons == reason, counts
                 )
-        self.counts.messages_read += len(fates)
+        self.counts.messages_read += len(reasons)
         self.counts.messages_written += int(kept.sum())
-        self.counts.invalid_messages += int((fates == Fate.WITHOUT_KEY).sum())
+        self.counts.invalid_messages += int(
+            (reasons == RetentionReason.WITHOUT_KEY).sum()
+        )
         has_horizon = have_flag(rows, DELETE_HORIZON_FLAG)
         needs_horizon = (tombstones > 0) & ~has_horizon
         needs_horizon |= chunk.decision.needs_horizon[numbers] & ~has_horizon
         horizon = np.where(has_horizon, rows["base_timestamp"], NO_TIMESTAMP)
         horizon[needs_horizon] = self._new_horizon()
         can_be_copied = (rows["magic"] == 2) & ~needs_horizon
-        chunk.keep(views, fates >= 0, kept, can_be_copied, horizon)
+        chunk.keep(views, reasons >= 0, kept, can_be_copied, horizon)
 
     def _new_horizon(self) -> int:
         """Return the delete horizon for a batch without one.
@@ -376,7 +378,7 @@ class FilteredChunk:
         outcome, rows = self.outcome, self.rows
         records = self.removed_records.copy()
         dropped = self.decision.drops_records
-        whole = -Fate.DROPPED_WITH_BATCH - 1
+        whole = -RetentionReason.DROPPED_WITH_BATCH - 1
         records[dropped, whole] = rows["count"][dropped]
         starts, ends = self._rewritten_bounds()[1]
         sizes = rows["size_in_bytes"].astype(np.int64)

@@ -43,7 +43,7 @@ from kafkalog.cleaner.removal_report import (
     SettingsUsed,
     UnchangedLog,
 )
-from kafkalog.cleaner.retention_decision import Fate
+from kafkalog.cleaner.retention_decision import RetentionReason
 from kafkalog.cleaner.segment_keeping import kept_by_retention
 from kafkalog.cleaner.unchanged_logs import reasons_not_to_compact
 from kafkalog.config import BrokerConfig, LogConfig
@@ -312,13 +312,13 @@ class _Tally:
         """
         rows = removed.rows
         is_control = have_flag(rows, CONTROL_FLAG)
-        whole = removed.records[:, -Fate.DROPPED_WITH_BATCH - 1]
-        due = removed.records[:, -Fate.TOMBSTONE_DUE - 1]
+        whole = removed.records[:, -RetentionReason.DROPPED_WITH_BATCH - 1]
+        due = removed.records[:, -RetentionReason.TOMBSTONE_DUE - 1]
         counts = np.stack(
             [
-                removed.records[:, -Fate.SUPERSEDED - 1],
+                removed.records[:, -RetentionReason.SUPERSEDED - 1],
                 due + np.where(is_control, whole, 0),
-                removed.records[:, -Fate.WITHOUT_KEY - 1],
+                removed.records[:, -RetentionReason.WITHOUT_KEY - 1],
                 np.where(is_control, 0, whole),
             ]
         )

@@ -72,17 +72,17 @@ class RecordInputs(NamedTuple, Generic[Fact]):
 class RecordDecisions(NamedTuple):
     """The decisions about the records of some batches.
 
-    `fates` has the `Fate` of each record. `kept` and `tombstones` are the numbers of
-    records, and of records without a value, that are kept of each batch.
+    `reasons` has the `RetentionReason` of each record. `kept` and `tombstones` are the
+    numbers of records, and of records without a value, that are kept of each batch.
     """
 
-    fates: Codes
+    reasons: Codes
     kept: Int64s
     tombstones: Int64s
 
 
-class Fate(IntEnum):
-    """The reason for which a record is dropped, if negative, or else kept."""
+class RetentionReason(IntEnum):
+    """Why a record is dropped, if negative, or else why it is kept."""
 
     DROPPED_WITH_BATCH = -4
     WITHOUT_KEY = -3
@@ -120,25 +120,29 @@ def decide_batch(inputs: BatchInputs[bool]) -> BatchDecision[bool]:
     )
 
 
-def decide_record(inputs: RecordInputs[bool]) -> Fate:
-    """Return the fate of a record.
+def decide_record(inputs: RecordInputs[bool]) -> RetentionReason:
+    """Return why a record is dropped or kept.
 
     >>> decide_record(RecordInputs(False, False, False, True, True, False, True)).name
     'TOMBSTONE_PROTECTED'
     """
     if inputs.is_dropped_with_batch:
-        return Fate.DROPPED_WITH_BATCH
+        return RetentionReason.DROPPED_WITH_BATCH
     if inputs.is_control:
-        return Fate.CONTROL
+        return RetentionReason.CONTROL
     if inputs.is_after_map:
-        return Fate.AFTER_MAP
+        return RetentionReason.AFTER_MAP
     if not inputs.has_key:
-        return Fate.WITHOUT_KEY
+        return RetentionReason.WITHOUT_KEY
     if not inputs.is_latest:
-        return Fate.SUPERSEDED
+        return RetentionReason.SUPERSEDED
     if inputs.has_value:
-        return Fate.LATEST_VALUE
-    return Fate.TOMBSTONE_PROTECTED if inputs.is_protected else Fate.TOMBSTONE_DUE
+        return RetentionReason.LATEST_VALUE
+    return (
+        RetentionReason.TOMBSTONE_PROTECTED
+        if inputs.is_protected
+        else RetentionReason.TOMBSTONE_DUE
+    )
 
 
 def _table_of(inputs: type[Any], decide: Callable[[Any], Any]) -> npt.NDArray[np.int8]:
@@ -172,7 +176,7 @@ def decide_records(
     is_latest: Bools,
     end: int,
 ) -> RecordDecisions:
-    """Return the fates of many records that are not dropped with their batch.
+    """Return why records that are not dropped with their batch are dropped or kept.
 
     Batch i has the next ``counts[i]`` of the records. `is_latest` is whether the offset
     map has no higher offset for a key, and `end` the last offset that the map covers.
@@ -187,10 +191,10 @@ def decide_records(
         has_value=has_value,
         is_protected=np.repeat(is_protected, counts),
     )
-    fates = _RECORDS.take(_row_numbers(inputs))
-    is_kept = fates >= 0
+    reasons = _RECORDS.take(_row_numbers(inputs))
+    is_kept = reasons >= 0
     return RecordDecisions(
-        fates,
+        reasons,
         sums_of_batches(is_kept, counts),
         sums_of_batches(is_kept & ~has_value, counts),
     )

@@ -284,10 +284,10 @@ def _producers_of_several(
 
 
 def _merge(headers: HeaderFile, chain: Chain, run: Run, copy: int) -> bool:
-    """Add a run to the chain that has a copy of its first batch; return if it fits.
+    """Return whether a run and a chain have the same batches from `copy` on.
 
-    `copy` is the number of that batch's header. Both must have the same batches, up to
-    the end of one of them.
+    `copy` is the number of a header in the chain, that of a copy of the run's first
+    batch. One may end before the other; what the run has beyond is added to the chain.
     """
     place = next(
         (i for i, (first, end) in enumerate(chain.runs) if first <= copy < end), None

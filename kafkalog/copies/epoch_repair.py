@@ -21,13 +21,13 @@ from kafkalog.formats.layout import LOG_OVERHEAD, NO_LEADER_EPOCH
 from kafkalog.log.leader_epochs import certain_epoch, epoch_for_offset
 
 
-def misfit_epochs(
+def epoch_corrections(
     rows: BatchHeaders,
     previous: int,
     following: int | None,
     known: Sequence[EpochEntry],
 ) -> Iterator[tuple[int, int]]:
-    """Yield the indexes of batches whose leader epoch does not fit, and one that does.
+    """Yield the index of each batch whose leader epoch does not fit, and one that does.
 
     `previous` is the epoch before them, -1 at the beginning; `following` is that of the
     batch after them, if it is known. `known` is the epoch checkpoint, or empty.

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple, Self, TypeVar
 import numpy as np
 
 from kafkalog.array_types import Bytes, Int64s
-from kafkalog.copies.epoch_repair import misfit_epochs, restore_header
+from kafkalog.copies.epoch_repair import epoch_corrections, restore_header
 from kafkalog.copies.known_offsets import KnownOffsets
 from kafkalog.copies.offset_coverage import OffsetCoverage
 from kafkalog.decoding.batch_decoder import decode
@@ -236,7 +236,7 @@ class ValidBatches:
         if of_batches[-1] > of_batches[:-1].max(initial=self._epoch):
             following = self._epoch_after(source, end)
         epochs = [] if known is None else known.epochs
-        for i, epoch in misfit_epochs(rows, self._epoch, following, epochs):
+        for i, epoch in epoch_corrections(rows, self._epoch, following, epochs):
             position = int(rows["position"][i])
             self.notes.append(
                 f"leader epoch {rows['leader_epoch'][i]}, expected {epoch}: "

@@ -29,7 +29,7 @@ from kafkalog.array_types import Bytes
 from kafkalog.decoding.decompression import Payloads, decompress_batches
 from kafkalog.decoding.large_batches import record_error, split_large_batches
 from kafkalog.decoding.read_policy import Bounds
-from kafkalog.decoding.workspace import DecodeWorkspace, Found, RecordSpans
+from kafkalog.decoding.workspace import DecodedForm, DecodeWorkspace, RecordSpans
 from kafkalog.errors import CorruptRecordError, LocatedError
 from kafkalog.formats.batch_headers import BatchHeaders, crc_error, decode_error
 from kafkalog.formats.layout import (
@@ -42,7 +42,7 @@ from kafkalog.formats.offset_order import find_overlap
 
 
 @dataclass(frozen=True, slots=True)
-class DecodedRecords(Generic[Found]):
+class DecodedRecords(Generic[DecodedForm]):
     """Records of the batches `rows` in `data`, `counts` of them for each batch.
 
     `records` may be in the buffers of a `DecodeWorkspace`, valid until its next use.
@@ -52,7 +52,7 @@ class DecodedRecords(Generic[Found]):
 
     data: Bytes
     rows: BatchHeaders
-    records: Found
+    records: DecodedForm
     counts: npt.NDArray[np.int64]
     lengths: npt.NDArray[np.int64] | None = None
 
@@ -64,11 +64,11 @@ RecordViews = DecodedRecords[RecordSpans]
 def find_records(
     payloads: Payloads,
     bounds: Bounds,
-    workspace: DecodeWorkspace[Found],
+    workspace: DecodeWorkspace[DecodedForm],
     before: int | None = None,
     *,
     check: bool = False,
-) -> Iterator[DecodedRecords[Found] | LocatedError]:
+) -> Iterator[DecodedRecords[DecodedForm] | LocatedError]:
     """Yield the records of `payloads` within `bounds`, and errors.
 
     A result is valid until the next is taken. `before` is the last offset before these
@@ -174,11 +174,11 @@ def decode(
     *,
     bounds: Bounds,
     limit: int,
-    workspace: DecodeWorkspace[Found],
+    workspace: DecodeWorkspace[DecodedForm],
     before: int | None = None,
     split_large: bool = False,
     check: bool = False,
-) -> Iterator[DecodedRecords[Found] | LocatedError]:
+) -> Iterator[DecodedRecords[DecodedForm] | LocatedError]:
     """Yield the records of `rows` within `bounds`, and errors.
 
     Parameters

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from kafkalog import _speedups
 from kafkalog.array_types import Int64s
 
-Found = TypeVar("Found", covariant=True)
+DecodedForm = TypeVar("DecodedForm", covariant=True)
 Within = tuple[Int64s, bool]
 """First and last offset and timestamp; whether timestamps are bounded."""
 DecodeResult = tuple[int, int, int, int]
@@ -59,7 +59,7 @@ class RecordSpans:
         return RecordSpans(self.longs.copy(), self.ints.copy())
 
 
-class DecodeWorkspace(Protocol[Found]):
+class DecodeWorkspace(Protocol[DecodedForm]):
     """Buffers for decompressed bytes, and for the records of some batches."""
 
     def bytes_for(self, size: int) -> npt.NDArray[np.uint8]:
@@ -82,7 +82,7 @@ class DecodeWorkspace(Protocol[Found]):
         its CRC.
         """
 
-    def first(self, count: int) -> Found:
+    def first(self, count: int) -> DecodedForm:
         """Return the first `count` of the records decoded last."""
 
 

@@ -44,7 +44,7 @@ def encode(
     """Return the encoded batches, one after another.
 
     Batch i has the header ``batches[i]`` and the records ``bounds[i]`` to
-    ``bounds[i + 1]``. The bounds must include all records, in order. Offsets,
+    ``bounds[i + 1]``. The first bound is 0, the last the number of records. Offsets,
     timestamps, attributes, epochs, producer and sequence are taken from the header;
     `position`, `size_in_bytes` and `count` are set. `level` is the compression level,
     None for Kafka's default. `is_checked` states that the offsets of each batch rise,
@@ -57,7 +57,10 @@ def encode(
     payloads = np.empty(len(batches), np.int64)
     done = _speedups.measure_records(columns, bounds, batches, payloads)
     if done < len(columns.offset):
-        raise InvalidRecordError(f"record {done} is outside of its batch or its column")
+        raise InvalidRecordError(
+            f"record {done}, offset {columns.offset[done]}: outside of its batch, or "
+            "its key, value or headers are outside of their column"
+        )
     return encode_measured(columns, batches, BatchSplit(bounds, payloads), level=level)
 
 
@@ -173,7 +176,10 @@ def _write(
 ) -> None:
     done = _speedups.write_records(columns, split.bounds, batches, starts, out)
     if done < len(columns.offset):
-        raise InvalidRecordError(f"record {done} changed while it was encoded")
+        raise InvalidRecordError(
+            f"record {done}, offset {columns.offset[done]}: its columns changed while "
+            "it was encoded"
+        )
 
 
 def _compressed(

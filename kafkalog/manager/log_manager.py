@@ -190,7 +190,7 @@ class LogManager(ClosedAtEnd, Mapping[Name, WritableLog]):
     ) -> None:
         """Load the logs; tests pass a clock, a scheduler and a disk of their own.
 
-        The stack level of warnings is that of the caller's caller: the user's code.
+        Warnings name the line that called the caller of this method: the user's code.
         """
         paths = distinct_directories(directories)
         self._settings = TopicSettings(paths, config, topics, broker)

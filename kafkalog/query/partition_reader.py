@@ -60,7 +60,7 @@ HEADER_STEP_BYTES: Final = 64 << 20
 """Size of a step of which only the headers are read, in memory."""
 
 Suffice = Callable[[BatchHeaders, Bounds], Bools]
-"""Function that returns which rows need only their headers, within bounds."""
+"""Returns for each batch whether its header is all that is used, within bounds."""
 
 
 def all_suffice(rows: BatchHeaders, _bounds: Bounds) -> Bools:
@@ -359,7 +359,7 @@ class PartitionReader:
         return start
 
     def _all_suffice(self, rows: BatchHeaders) -> bool:
-        """Return whether all of `rows` need only their headers."""
+        """Return whether the headers are all that is used of the batches `rows`."""
         return bool(self.headers_suffice(rows, self.bounds).all())
 
     def _by_offset(self, rows: BatchHeaders) -> tuple[Bools | None, bool]:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-Found = TypeVar("Found")
+ColumnType = TypeVar("ColumnType")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Origin:
     segment: int = 0
 
 
-class ColumnOf(Generic[Found]):
+class ColumnOf(Generic[ColumnType]):
     """Descriptor of a column of `Records`; an `AttributeError` if not requested."""
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -58,7 +58,7 @@ class ColumnOf(Generic[Found]):
     @overload
     def __get__(self, records: None, owner: type) -> Self: ...
     @overload
-    def __get__(self, records: Records[Any], owner: type) -> Found: ...
+    def __get__(self, records: Records[Any], owner: type) -> ColumnType: ...
 
     def __get__(self, records: Records[Any] | None, owner: type) -> Any:
         if records is None:

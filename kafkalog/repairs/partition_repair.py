@@ -68,7 +68,7 @@ from kafkalog.verification.verification_report import (
     Severity,
 )
 
-OF_LOGS: Final = frozenset(
+LOG_CAUSES: Final = frozenset(
     {
         Cause.SIZE,
         Cause.MAGIC,
@@ -83,19 +83,19 @@ OF_LOGS: Final = frozenset(
 )
 """Causes of errors for which bytes of a log are not kept."""
 
-CORRUPT: Final = OF_LOGS - {Cause.OFFSET, Cause.PREALLOCATED}
+CORRUPT: Final = LOG_CAUSES - {Cause.OFFSET, Cause.PREALLOCATED}
 """Causes of errors of logs for which records are missing."""
 
-OF_ENTRIES: Final = frozenset({Cause.COMPRESSION, Cause.RECORDS, Cause.CONTROL})
+RECORD_CAUSES: Final = frozenset({Cause.COMPRESSION, Cause.RECORDS, Cause.CONTROL})
 """Causes of errors of entries that a reader of headers accepts."""
 
-BY_BROKER: Final = frozenset({Recovery.REBUILD, Recovery.TRUNCATE})
+BROKER_REPAIRS: Final = frozenset({Recovery.REBUILD, Recovery.TRUNCATE})
 """Actions of a broker that make a warning need no repair."""
 
 _LEFTOVERS: Final = ("deleted", "cleaned")
 """Suffixes of files that a broker deletes when it starts."""
 
-KEPT_BACK: Final = (Cause.FOREIGN, Cause.UNREADABLE, Cause.TOPIC_ID)
+UNLOADED_CAUSES: Final = (Cause.FOREIGN, Cause.UNREADABLE, Cause.TOPIC_ID)
 """Causes for which a file is not part of the log that is loaded."""
 
 
@@ -169,7 +169,7 @@ class PartitionDamage:
         return read_epochs(self.directory / LEADER_EPOCHS)
 
     def damaged_logs(
-        self, causes: Collection[Cause] = OF_LOGS
+        self, causes: Collection[Cause] = LOG_CAUSES
     ) -> dict[int, list[Problem]]:
         """Return the errors of logs with these causes, by base offset."""
         found: dict[int, list[Problem]] = {}
@@ -242,9 +242,9 @@ def _needs_repair(problem: Problem) -> bool:
 
     A warning about a file that a broker rebuilds needs none.
     """
-    if problem.cause in KEPT_BACK:
+    if problem.cause in UNLOADED_CAUSES:
         return False
-    by_broker = problem.recovery in BY_BROKER or problem.cause == Cause.VERSION
+    by_broker = problem.recovery in BROKER_REPAIRS or problem.cause == Cause.VERSION
     return problem.severity != Severity.WARNING or not by_broker
 
 
@@ -287,7 +287,7 @@ class PartitionResult:
         """
         return any(
             problem.severity == Severity.ERROR
-            and problem.cause in OF_LOGS
+            and problem.cause in LOG_CAUSES
             and not (is_far(problem) or is_overlap(problem))
             for problem in self.problems
             if problem.path.endswith(".log")
@@ -368,7 +368,7 @@ def _skipping(damage: PartitionDamage) -> list[LogExcerpt]:
     Segments that an earlier one covers are not read, and are left out.
     """
     skipping = []
-    found = damage.damaged_logs(OF_LOGS | {Cause.LEADER_EPOCH})
+    found = damage.damaged_logs(LOG_CAUSES | {Cause.LEADER_EPOCH})
     for base, problems in sorted(found.items()):
         segment = damage.segments_read.get(base)
         if segment is None or segment.covered_to is not None:
@@ -378,7 +378,7 @@ def _skipping(damage: PartitionDamage) -> list[LogExcerpt]:
         positions = [
             problem.position
             for problem in problems
-            if problem.cause in OF_ENTRIES and problem.position is not None
+            if problem.cause in RECORD_CAUSES and problem.position is not None
         ]
         excerpt = excerpt_of(path, base, most, positions)
         epochs = [
@@ -400,7 +400,7 @@ def _skipping(damage: PartitionDamage) -> list[LogExcerpt]:
 def _ways(
     damage: PartitionDamage, skipping: list[LogExcerpt]
 ) -> Iterator[list[LogExcerpt]]:
-    """Yield the ways to leave out damage: to skip it, and to cut the log there.
+    """Yield the excerpts to try: without the damaged batches, then up to the first.
 
     A gap in the cluster's metadata would make it inconsistent: it is only cut.
     """
@@ -412,7 +412,7 @@ def _ways(
 
 
 def _cutting(damage: PartitionDamage, skipping: list[LogExcerpt]) -> list[LogExcerpt]:
-    """Return what is left if the log is cut where a segment first loses bytes."""
+    """Return the excerpts of a log that ends where `skipping` first loses bytes."""
     place = next(i for i, each in enumerate(skipping) if each.lost)
     first = skipping[place]
     later = [base for base in damage.logs if base > first.base_offset]
@@ -537,7 +537,7 @@ class _Attempt:
         not_loaded = {
             problem.path
             for problem in self._damage.problems
-            if problem.cause in KEPT_BACK or problem.path == PARTITION_METADATA
+            if problem.cause in UNLOADED_CAUSES or problem.path == PARTITION_METADATA
         }
         for file in self._files:
             name = self._names.get(file) or parse_file_name(file)

@@ -81,7 +81,8 @@ class RepairReport(ReportBase):
     unrepaired : tuple of Problem
         The errors that no change repairs.
     failures : tuple of str
-        The errors of attempts to repair a partition.
+        The errors with which the log of a partition would not load after a repair. That
+        repair was not made.
     left_to_broker : tuple of Problem
         The problems of files that are read as they are, and by which a broker loses
         nothing when it starts: a segment with offsets too far apart, which it splits if
@@ -137,7 +138,7 @@ class RepairReport(ReportBase):
             left = f"{problem.path}: {problem.cause}: {problem.message}"
             yield f"left to a broker: {left}"
         for failure in self.failures:
-            yield f"an attempt failed: {failure}"
+            yield f"a repair was rejected, because the log would not load: {failure}"
         if self.backup is not None:
             keeps = "they keep also what is erased from the log later"
             yield f"originals: {self.backup}; {keeps}"

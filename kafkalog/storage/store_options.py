@@ -87,7 +87,17 @@ OPTIONS: Final[Mapping[str, Readers]] = {
 MAX_MESSAGE: Final = 500
 """Characters kept of a library's message; without libjvm it has forty thousand."""
 
-NO_SECRETS: Final = frozenset({_truth, _seconds, int, float, datetime.fromisoformat})
+EXPECTED: Final[Mapping[Callable[[str], Any], str]] = {
+    _truth: "true or false",
+    _seconds: "a number of seconds",
+    int: "an integer",
+    float: "a number",
+    datetime.fromisoformat: "a time as in ISO 8601",
+    json.loads: "JSON",
+}
+"""What text each reader can parse; ``str`` parses any."""
+
+NO_SECRETS: Final = frozenset(EXPECTED) - {json.loads}
 
 
 def read_options(scheme: str, options: Mapping[str, str]) -> dict[str, Any]:
@@ -101,7 +111,7 @@ def read_options(scheme: str, options: Mapping[str, str]) -> dict[str, Any]:
     Traceback (most recent call last):
         ...
     kafkalog.errors.ConfigError: s3 has no storage option acces_key (it has access_key,
-    ...); the storage option anonymous has no such value
+    ...); expected true or false as the storage option anonymous
     """
     readers = OPTIONS.get(scheme)
     if readers is None:
@@ -115,7 +125,8 @@ def read_options(scheme: str, options: Mapping[str, str]) -> dict[str, Any]:
         try:
             read[name] = readers[name](text)
         except (ValueError, KeyError):
-            faults.append(f"the storage option {name} has no such value")
+            expected = EXPECTED[readers[name]]
+            faults.append(f"expected {expected} as the storage option {name}")
     if faults:
         raise ConfigError("; ".join(faults))
     return read

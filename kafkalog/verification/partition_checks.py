@@ -246,8 +246,9 @@ def check_epoch_entries(
         epoch, (_, offset) = with_epochs[0].first_epoch, with_epochs[0].first_epoch_at
         findings.add(
             Cause.LEADER_EPOCH,
-            f"0 entries, though batches from offset {offset} on have leader epochs "
-            f"from {epoch} on: followers cannot find the offset at which they diverge",
+            f"0 entries, expected one for leader epoch {epoch}, that of the batches "
+            f"from offset {offset} on: followers cannot find the offset at which they "
+            "diverge",
             offset=offset,
         )
 

@@ -310,7 +310,7 @@ class _Loaded:
                 problem = describe_loss(problem, self._losses.dropped.values())
             elif problem.cause == Cause.SWAP:
                 problem = self._with_swap(problem)
-            predicted.append(self._with_stuck_tail(problem))
+            predicted.append(self._with_untruncated_tail(problem))
         return self._with_overwritten(predicted)
 
     def _recovery_of(self, problem: Problem) -> tuple[Recovery, int | None]:
@@ -395,7 +395,7 @@ class _Loaded:
                 )
         return problem
 
-    def _with_stuck_tail(self, problem: Problem) -> Problem:
+    def _with_untruncated_tail(self, problem: Problem) -> Problem:
         """Raise the severity of trailing bytes of a log that are not truncated."""
         if (
             problem.cause not in TAILS

@@ -7,8 +7,8 @@ import pytest
 
 from kafkalog.cleaner.retention_decision import (
     BatchInputs,
-    Fate,
     RecordInputs,
+    RetentionReason,
     decide_batch,
     decide_batches,
     decide_record,
@@ -22,16 +22,21 @@ ANY = None
 # The first row that matches decides. Columns: dropped with its batch, control, after
 # the map, has a key, latest of its key, has a value, tombstone protected.
 RECORDS = [
-    (1, ANY, ANY, ANY, ANY, ANY, ANY, Fate.DROPPED_WITH_BATCH),
-    (0, 1, ANY, ANY, ANY, ANY, ANY, Fate.CONTROL),
-    (0, 0, 1, ANY, ANY, ANY, ANY, Fate.AFTER_MAP),
-    (0, 0, 0, 0, ANY, ANY, ANY, Fate.WITHOUT_KEY),
-    (0, 0, 0, 1, 0, ANY, ANY, Fate.SUPERSEDED),
-    (0, 0, 0, 1, 1, 1, ANY, Fate.LATEST_VALUE),
-    (0, 0, 0, 1, 1, 0, 1, Fate.TOMBSTONE_PROTECTED),
-    (0, 0, 0, 1, 1, 0, 0, Fate.TOMBSTONE_DUE),
+    (1, ANY, ANY, ANY, ANY, ANY, ANY, RetentionReason.DROPPED_WITH_BATCH),
+    (0, 1, ANY, ANY, ANY, ANY, ANY, RetentionReason.CONTROL),
+    (0, 0, 1, ANY, ANY, ANY, ANY, RetentionReason.AFTER_MAP),
+    (0, 0, 0, 0, ANY, ANY, ANY, RetentionReason.WITHOUT_KEY),
+    (0, 0, 0, 1, 0, ANY, ANY, RetentionReason.SUPERSEDED),
+    (0, 0, 0, 1, 1, 1, ANY, RetentionReason.LATEST_VALUE),
+    (0, 0, 0, 1, 1, 0, 1, RetentionReason.TOMBSTONE_PROTECTED),
+    (0, 0, 0, 1, 1, 0, 0, RetentionReason.TOMBSTONE_DUE),
 ]
-KEPT = {Fate.CONTROL, Fate.AFTER_MAP, Fate.LATEST_VALUE, Fate.TOMBSTONE_PROTECTED}
+KEPT = {
+    RetentionReason.CONTROL,
+    RetentionReason.AFTER_MAP,
+    RetentionReason.LATEST_VALUE,
+    RetentionReason.TOMBSTONE_PROTECTED,
+}
 
 # Columns: control, discardable, horizon passed, last of its producer, ends the round;
 # read, drops all records, kept if empty, needs a horizon.
@@ -103,11 +108,11 @@ def test_records_are_decided_row_by_row():
     records["value_length"][:] = values
     counts = np.full(len(SHARES), len(inputs))
     is_control, is_protected = np.array(SHARES).T
-    fates, kept, tombstones = decide_records(
+    reasons, kept, tombstones = decide_records(
         records, counts, is_control, is_protected, np.array(latest), END
     )
-    assert fates.tolist() == expected
-    survivors = np.reshape([fate.is_kept for fate in expected], (len(SHARES), -1))
+    assert reasons.tolist() == expected
+    survivors = np.reshape([reason.is_kept for reason in expected], (len(SHARES), -1))
     assert kept.tolist() == survivors.sum(axis=1).tolist()
     nulls = np.reshape(np.array(values) < 0, survivors.shape)
     assert tombstones.tolist() == (survivors & nulls).sum(axis=1).tolist()

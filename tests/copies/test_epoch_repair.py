@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kafkalog.copies.epoch_repair import misfit_epochs
+from kafkalog.copies.epoch_repair import epoch_corrections
 from kafkalog.copies.offset_coverage import OffsetCoverage
 from kafkalog.formats.checkpoint import EpochEntry
 from kafkalog.formats.layout import BATCH
@@ -40,13 +40,13 @@ def rows_of(epochs, magic=2):
 def test_an_epoch_that_does_not_fit_is_found(epochs, previous, following, known, found):
     entries = [EpochEntry(*entry) for entry in known]
     rows = rows_of(epochs)
-    assert list(misfit_epochs(rows, previous, following, entries)) == found
+    assert list(epoch_corrections(rows, previous, following, entries)) == found
 
 
 def test_messages_have_no_epoch():
     rows = rows_of([5, -1, 5])
     rows["magic"][1] = 1
-    assert list(misfit_epochs(rows, -1, None, [])) == []
+    assert list(epoch_corrections(rows, -1, None, [])) == []
 
 
 def coverage_of(rows, start, end_of_before=0):

@@ -350,7 +350,8 @@ def test_offsets_further_apart_than_int32_need_two_batches():
     columns.offset[1] = 2**31
     assert len(reference.entries(bytes(encode_batches(columns)))) == 2
     bounds = np.array([0, 2])
-    with pytest.raises(InvalidRecordError, match="record 1 is outside of its batch"):
+    outside = f"record 1, offset {2**31}: outside of its batch"
+    with pytest.raises(InvalidRecordError, match=outside):
         encode(columns, batch_rows(columns, bounds), bounds)
 
 

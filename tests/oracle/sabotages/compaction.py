@@ -15,7 +15,11 @@ from kafkalog.cleaner.cleanable_range import CleanableLog, CleaningLimit
 from kafkalog.cleaner.cleaning_states import CleaningStates
 from kafkalog.cleaner.log_cleaner import LogCleaner
 from kafkalog.cleaner.offset_map import OffsetMap
-from kafkalog.cleaner.retention_decision import BatchInputs, Fate, RecordInputs
+from kafkalog.cleaner.retention_decision import (
+    BatchInputs,
+    RecordInputs,
+    RetentionReason,
+)
 from kafkalog.cleaner.segment_groups import SegmentSizes
 from kafkalog.cleaner.throttle import Throttle
 from kafkalog.cleaner.transaction_tracker import COMMIT, TransactionTracker
@@ -88,7 +92,7 @@ def change_batches(patch, change):
 
 
 def change_records(patch, change):
-    """Change the fate of records: `change` is called with inputs and fate."""
+    """Change why records are kept: `change` is called with inputs and reason."""
     decide = retention_decision.decide_record
     table = retention_decision._table_of(
         RecordInputs, lambda inputs: change(inputs, decide(inputs))
@@ -96,9 +100,9 @@ def change_records(patch, change):
     patch.setattr(retention_decision, "_RECORDS", table)
 
 
-def replace_fate(patch, fate, other):
-    """Give the records of one fate another one."""
-    change_records(patch, lambda _, decided: other if decided == fate else decided)
+def replace_reason(patch, reason, other):
+    """Decide `other` about the records of which `reason` was decided."""
+    change_records(patch, lambda _, decided: other if decided == reason else decided)
 
 
 def change_settling(patch, change):
@@ -457,7 +461,7 @@ def _(patch):
 @sabotage("older records of a key are removed", "compaction-latest-of-each-key")
 def _(patch):
     """They are kept."""
-    replace_fate(patch, Fate.SUPERSEDED, Fate.LATEST_VALUE)
+    replace_reason(patch, RetentionReason.SUPERSEDED, RetentionReason.LATEST_VALUE)
     patch.setattr(OffsetMap, "are_superseded", lambda _, first, last: last < first)
 
 
@@ -478,7 +482,7 @@ def _(patch):
 @sabotage("the last record of a key is kept", "compaction-latest-of-each-key")
 def _(patch):
     """It is removed with the others."""
-    replace_fate(patch, Fate.LATEST_VALUE, Fate.SUPERSEDED)
+    replace_reason(patch, RetentionReason.LATEST_VALUE, RetentionReason.SUPERSEDED)
 
 
 @sabotage("records that the map does not cover are kept", "compaction-without-key")
@@ -491,25 +495,29 @@ def _(patch):
 @sabotage("records without a key are removed", "compaction-without-key")
 def _(patch):
     """They are kept."""
-    replace_fate(patch, Fate.WITHOUT_KEY, Fate.LATEST_VALUE)
+    replace_reason(patch, RetentionReason.WITHOUT_KEY, RetentionReason.LATEST_VALUE)
 
 
 @sabotage("a tombstone is kept until its horizon", "compaction-tombstones")
 def _(patch):
     """It is removed in the first round."""
-    replace_fate(patch, Fate.TOMBSTONE_PROTECTED, Fate.TOMBSTONE_DUE)
+    replace_reason(
+        patch, RetentionReason.TOMBSTONE_PROTECTED, RetentionReason.TOMBSTONE_DUE
+    )
 
 
 @sabotage("a tombstone is removed after its horizon", "compaction-tombstones")
 def _(patch):
     """It is kept."""
-    replace_fate(patch, Fate.TOMBSTONE_DUE, Fate.TOMBSTONE_PROTECTED)
+    replace_reason(
+        patch, RetentionReason.TOMBSTONE_DUE, RetentionReason.TOMBSTONE_PROTECTED
+    )
 
 
 @sabotage("a control record is kept with its batch", "compaction-aborted")
 def _(patch):
     """It is removed."""
-    replace_fate(patch, Fate.CONTROL, Fate.SUPERSEDED)
+    replace_reason(patch, RetentionReason.CONTROL, RetentionReason.SUPERSEDED)
 
 
 # Delete horizons
