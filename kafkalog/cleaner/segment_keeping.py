@@ -263,6 +263,7 @@ def _kept_from_compaction(
     limits = find_limits(dirty, segments[-1].base_offset, stable, facts.config, now_ms)
     if end > first_dirty and end <= min(offset for _, offset in limits):
         yield from _not_dirty_enough(facts, first_dirty, limits, now_ms)
+    # Each limit below the segment's end keeps it, not only the lowest.
     for limit, offset in limits:
         if end <= offset:
             continue

@@ -230,6 +230,7 @@ def restore(
         SelectedBatches(
             each,
             partition_directory(each),
+            # The limits and conditions are about users' records.
             Bounds() if each.topic in INTERNAL_TOPICS else _bounds_of(each, start, end),
             RecordSelection() if each.topic in INTERNAL_TOPICS else selection,
             ReadPolicy(on_corruption=on_corruption, max_batch_bytes=max_batch_bytes),
@@ -253,6 +254,7 @@ def restore(
         raise LogArgumentError(f"{reason}, expected one of both")
     cluster.check_topics([*names, (CONSUMER_OFFSETS, 0)] if carries else names)
     copy = PendingDirectory(local_path(destination), log_directories(found))
+    # Groups are read for long: a destination that is refused is refused before.
     copy.check()
     committed, problems = None, list[ScanProblem]()
     if groups_file is not None:

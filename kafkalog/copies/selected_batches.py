@@ -297,6 +297,8 @@ class SelectedBatches:
         kept_rows["base_offset"] = batches.first
         kept_rows["last_offset"] = np.minimum(rows["last_offset"], extent.end - 1)
         none = np.zeros(len(rows), np.bool_)
+        # As in a cleaning, a batch that loses all its records is kept empty if it has
+        # its producer's last sequence, or the log end offset.
         decision = BatchDecision(
             is_read=~none,
             drops_records=none,

@@ -103,6 +103,7 @@ def find_records(
             passed = len(payloads.rows) - len(rows)
             error = record_error(payloads, passed + stop, status, place)
             good = stop
+            # The valid records of the batch are dropped with it.
             kept -= int(counts[stop])
         if kept:
             records = workspace.first(kept)

@@ -255,7 +255,9 @@ def write_run(log: LogState, appends: Appends, first: int, policy: AppendPolicy)
     except CorruptRecordError:
         # The general step raises it after the errors of the append itself.
         return first
+    # Epochs that were truncated must leave the file before a record has their offsets.
     log.leader_epochs.flush()
+    # Without known sequences, a batch of a producer is left to the general step.
     sequences: BatchHeaders | None = None
     if policy.origin is AppendOrigin.CLIENT and not log.producers.is_empty:
         rows = appends.rows[appends.row_bounds[first] :]

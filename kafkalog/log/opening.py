@@ -160,6 +160,7 @@ def open_to_append(
         stored_topic_id = check_log(directory, topic_id)
         settings = topics.of(name[0], stored_topic_id)
         warn_of_settings({directory.name: settings}, stacklevel=4)
+        # From here on a failure leaves no marker of a clean shutdown.
         is_untouched = False
         owned.begin()
         if not directory.exists():

@@ -149,6 +149,7 @@ def _partition(path: Location) -> Facts:
     files = _files(listed)
     contents, rows, end = Contents(), [], 0
     for segment in segments:
+        # A broker may have deleted the segment since it was listed.
         with suppress(FileNotFoundError):
             log_contents = contents_of(segment)
             facts = {**_segment(segment, log_contents), "beside": _sidecars(segment)}

@@ -493,6 +493,7 @@ class _Attempt:
             ) as rehearsal:
                 report = rehearsal.report
                 cut = {each.base_offset for each in report.recovered if each.bytes_cut}
+                # Loading loses or moves records that the excerpts do not account for.
                 if cut - damaged or report.dropped or report.split:
                     return None
                 rehearsal.log.close()

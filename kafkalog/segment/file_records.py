@@ -185,6 +185,7 @@ class FileRecords:
             length = max(length, min(length * STEP_GROWTH, self.step_bytes))
             if self.policy.trusts_headers and (yield from self._headers_only(step)):
                 return
+            # The headers of this step sufficed, so its records are not read.
             if self.end > origin:
                 continue
             data = self.source.read(origin, step, self.take)
@@ -209,6 +210,7 @@ class FileRecords:
             continues = cut and origin + len(data) < self.source.size >= self.end + size
             too_large = size > self.policy.max_batch_bytes + RECORD_BATCH_OVERHEAD
             at_end = self.end >= self.source.size and not moved
+            # No entry is known to follow `rows`: the size of the last may be wrong.
             if too_large or at_end or not (continues or status == Status.OK):
                 damaged = self._find_damage_before(rows, before)
                 if damaged is not None:
@@ -216,6 +218,7 @@ class FileRecords:
                         yield self._skip(damaged, out_of_order=False)
                     continue
             if continues:
+                # The next step has all of the entry that this one cuts.
                 length = max(length, size)
                 if too_large:
                     yield self._too_large(size)

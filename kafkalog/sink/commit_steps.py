@@ -92,6 +92,8 @@ def complete(
         name: find_progress(log, commit, name, directory, disk)
         for name, log in written.items()
     }
+    # What an interrupted attempt appended after the first missing batch is appended
+    # again, in order.
     logs.truncate_to(
         {
             name: found.offset
@@ -110,6 +112,7 @@ def complete(
     with ThreadPoolExecutor(os.cpu_count(), THREADS) as threads:
         for call in [threads.submit(append, name) for name in written]:
             call.result()
+    # The marker makes the batches visible, so all of them are on disk by now.
     if commit.producer is not None:
         marker = _commit_marker(commit.producer)
         for name, log in written.items():
@@ -121,6 +124,7 @@ def complete(
                 )
         _flush(written.values())
     for log in written.values():
+        # These logs have one replica.
         log.update_high_watermark(log.log_end_offset)
     return {
         name: (commit.begins[name], log.log_end_offset) for name, log in written.items()

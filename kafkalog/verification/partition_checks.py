@@ -509,6 +509,7 @@ class PartitionCheck:
         check_succession(segments, orphans, self._findings, is_compacted=compacted)
         for result in results:
             self.problems += result.problems
+        # No reader uses a segment that an earlier one covers.
         read = [each for each in live if each[0].limits.least in self.read]
         self._check_epochs_across([(task, facts) for task, facts, _ in read])
         self._check_transactions(read)
