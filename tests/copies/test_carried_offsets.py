@@ -27,10 +27,15 @@ def committed_in(directory):
 
 
 def test_each_group_is_in_the_partition_of_its_hash_code():
-    for partition in range(3):
-        directory = CLEAN / f"__consumer_offsets-{partition}"
-        for row in kafkalog.groups(directory).to_pylist():
-            assert partition_of_group(row["group"], 3) == partition
+    found = {
+        (row["group"], partition)
+        for partition in range(3)
+        for row in kafkalog.groups(
+            CLEAN / f"__consumer_offsets-{partition}"
+        ).to_pylist()
+    }
+    assert len({partition for _, partition in found}) > 1
+    assert found == {(group, partition_of_group(group, 3)) for group, _ in found}
 
 
 @pytest.mark.parametrize(

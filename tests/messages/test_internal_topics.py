@@ -304,7 +304,8 @@ def test_any_bytes_are_a_record_or_a_typed_error(topic, key, value):
 
 @given(seed=st.integers(0, 2**32 - 1))
 def test_damaged_records_have_a_text(seed):
-    valid = islice(internal_messages.records(seed, 1), 0, None, 7)
+    valid = list(islice(internal_messages.records(seed, 1), 0, None, 7))
+    assert valid
     for topic, key, value in internal_messages.damaged(seed, valid):
         kind = internal_messages.KINDS[topic]
         shown_key, payload = describe_record(kind, key, value, 7)

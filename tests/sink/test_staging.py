@@ -52,6 +52,7 @@ def test_more_partitions_than_open_files_are_written(tmp_path, monkeypatch):
         for number, batch in enumerate(batches):
             writer.write("orders", number % 5, [batch])
         files = writer.finish()
+    assert sorted(file.partition for file in files) == list(range(5))
     for file in files:
         assert read_all(tmp_path, file) == b"".join(batches[file.partition :: 5])
 

@@ -91,6 +91,7 @@ def test_rows_of_a_partition_are_in_offset_order(spark, name):
     for topic, partition, offset in frame.collect():
         assert offset > last.get((topic, partition), -1)
         last[topic, partition] = offset
+    assert last
 
 
 def test_sql_aggregates_equal_kafkas(spark):

@@ -38,7 +38,9 @@ def test_partitions_have_the_offsets_of_their_logs():
 def test_under_read_committed_the_end_is_the_last_stable_offset():
     partitions = LogPartitions([ROOT], read_committed=True)
     tps = [("ledger", 0), ("ledger", 1), ("orders.zstd", 0)]
-    for tp, end in partitions.latest_offsets(tps).items():
+    ends = partitions.latest_offsets(tps)
+    assert sorted(ends) == tps
+    for tp, end in ends.items():
         with kafkalog.open(partitions.directory(tp)) as log:
             assert end == log.last_stable_offset
             assert (end < log.log_end_offset) == (tp[0] == "ledger")
