@@ -192,7 +192,8 @@ def test_the_last_value_of_each_key_is_kept(compacted):
     assert sorted(below) == sorted(newest.values())
 
 
-@SEEDS
+# With seed 10, all tombstones are in the active segment, or superseded.
+@pytest.mark.parametrize("compacted", {*range(13)} - {10}, indirect=True)
 def test_tombstones_are_removed_when_they_are_due_and_not_before(compacted):
     compacted.fill(12)
     compacted.clean_all()
@@ -202,6 +203,7 @@ def test_tombstones_are_removed_when_they_are_due_and_not_before(compacted):
         if record.value is None
     }
     active = compacted.log.growing_segments[-1].base_offset
+    assert min(tombstones, default=active) < active
     for passed_ms, stays in ((RETENTION_MS - 1, True), (1, False)):
         compacted.clock.time_ms += passed_ms
         compacted.clean(again=True)

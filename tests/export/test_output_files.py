@@ -144,6 +144,7 @@ def test_an_error_names_the_file_that_was_to_be_written(export):
     counting = FailingDisk()
     run(counting)
     steps = [n for n, call in enumerate(counting.calls) if call[0] in ("write", "sync")]
+    assert steps
     for number in steps:
         write_tree(root, before)
         with pytest.raises(OSError) as caught:  # noqa: PT011
