@@ -19,12 +19,14 @@ cdef inline bint place_append(
     const AppendArrays* of, Py_ssize_t i, int64_t next_offset
 ) noexcept nogil:
     # Assign the offsets from `next_offset` on to an append of one batch, as many as it
-    # has records. Returns whether there are as many, and the batch is in the data.
+    # has records. Returns whether it has a batch, there are as many offsets, and the
+    # batch is in the data.
     cdef Append* info = &of.info.at[i]
     cdef Batch* row = of.rows.at + of.row_bounds[i]
     cdef uint8_t* at
     if (
-        not 0 <= of.row_bounds[i] < of.rows.count or not is_inside(row, of.size)
+        not 0 <= of.row_bounds[i] < of.row_bounds[i + 1] <= of.rows.count
+        or not is_inside(row, of.size)
         or info.records > INT64_MAX - next_offset
     ):
         return False

@@ -110,14 +110,15 @@ def segment_limits(log: LogState) -> SegmentLimits:
 def segment_end(log: LogState) -> SegmentEnd:
     """Return the end of the active segment; create its indexes, as Kafka does."""
     segment = log.segments.active
+    # Before the greatest timestamp, for which a time index may be too small.
+    indexes = segment.offset_index.end, segment.time_index.end
     return SegmentEnd(
         log.end.offset,
         segment.size,
         segment.rolling_timestamp,
         segment.bytes_since_index_entry,
         *segment.greatest_timestamp,
-        segment.offset_index.end,
-        segment.time_index.end,
+        *indexes,
     )
 
 
