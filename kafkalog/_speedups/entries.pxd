@@ -1,4 +1,4 @@
-# The entries of a segment's indexes: which batches get them, and which an index rejects.
+# The entries of a segment's indexes: which batches get them, and which are rejected.
 # Source: LogSegment.append, OffsetIndex.append, TimeIndex.maybeAppend.
 from libc.stdint cimport INT64_MIN, int64_t, uint8_t
 

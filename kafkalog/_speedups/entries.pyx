@@ -39,7 +39,8 @@ def make_entries(
     if more than `interval` bytes precede it, counted from the start of the batch with
     the entry before. `filling` is the count so far, the greatest timestamp, and the
     last offset of its batch. The ends state how many entries still fit each index, and
-    the entries appended last, as on disk. With `skip_full` no entries are made while an index is full.
+    the entries appended last, as on disk. With `skip_full` no entries are made while an
+    index is full.
 
     Returns the number and the position of the batch at which a fault or a full output
     ends the call, the fault, the entries of both indexes, and `filling` then.

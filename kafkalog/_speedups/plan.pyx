@@ -3,7 +3,7 @@
 Kafka's rules for rolling and for sequences are defined here alone. `plan_run` applies
 them to many appends; `must_roll` and `is_next_sequence` expose them for a single one.
 """
-from libc.stdint cimport INT64_MAX, int16_t, int32_t, int64_t, uint8_t
+from libc.stdint cimport INT64_MAX, int16_t, int32_t, int64_t
 
 from kafkalog._speedups._append cimport Append
 from kafkalog._speedups._batch cimport CONTROL, TRANSACTIONAL, Batch
