@@ -10,6 +10,8 @@ import json
 import shutil
 import sys
 
+import pyarrow
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
@@ -139,6 +141,21 @@ def test_a_commit_counts_the_records_of_its_files(spark, logs, tmp_path):
     assert sum(json.loads(one["stats"])["numRecords"] for one in added) == 450
     for one in added:
         assert (tmp_path / "out" / one["path"]).stat().st_size == one["size"]
+
+
+@pytest.mark.spark
+def test_a_commit_states_the_bounds_by_which_readers_skip_files(spark, logs, tmp_path):
+    ended(call(logs, tmp_path / "out"), 0)
+    table = DeltaTable(str(tmp_path / "out"))
+    actions = pyarrow.table(table.get_add_actions(flatten=True)).to_pylist()
+    assert actions
+    for action in actions:
+        path = tmp_path / "out" / action["path"]
+        file = pq.read_table(path, columns=["partition", "offset"], partitioning=None)
+        for name in file.column_names:
+            values = file.column(name).to_pylist()
+            bounds = action[f"min.{name}"], action[f"max.{name}"]
+            assert bounds == (min(values), max(values))
 
 
 def test_without_deltalake_the_error_names_the_extra(logs, tmp_path, monkeypatch):
