@@ -240,6 +240,10 @@ build: build/packages
 build/packages: .venv/compiled $(MODULES) MANIFEST.in README.md LICENSE
 	rm -rf dist
 	find build/lib-* -type f ! -name '*.so' -delete
+	for kernel in $$(find build/lib-* kafkalog -name '*.so'); do
+		source=kafkalog/$${kernel#*kafkalog/}
+		test -e "$${source%%.*}.pyx" || rm "$$kernel"  # its source was removed
+	done
 	$(BIN)/python -m build --no-isolation --sdist --wheel >build/packages.log 2>&1 || { cat build/packages.log; exit 1; }
 	touch $@
 
