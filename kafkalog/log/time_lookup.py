@@ -9,7 +9,8 @@ Source: ``UnifiedLog.fetchOffsetByTimestamp``, ``LogSegment.findOffsetByTimestam
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import closing
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -135,19 +136,25 @@ def _first_record(
     row = window.rows[place]
     epoch = int(row["leader_epoch"])
     try:
-        for records in _records_of(window, row):
-            times, offsets = records["timestamp"], records["offset"]
-            for slot in np.flatnonzero((times >= timestamp) & (offsets >= start))[:1]:
-                return TimestampOffset(
-                    int(times[slot]), int(offsets[slot]), epoch if epoch >= 0 else None
-                )
+        # Closed here, and not when it is collected, where an interrupt would be lost.
+        with closing(_records_of(window, row)) as decoded:
+            for records in decoded:
+                times, offsets = records["timestamp"], records["offset"]
+                found = np.flatnonzero((times >= timestamp) & (offsets >= start))
+                if len(found):
+                    first = found[0]
+                    return TimestampOffset(
+                        int(times[first]),
+                        int(offsets[first]),
+                        epoch if epoch >= 0 else None,
+                    )
     except LocatedError as error:
         error.kafka_name = error.as_rejection().kafka_name
         raise error.located(segment.path) from None
     return None
 
 
-def _records_of(window: Window, row: np.void) -> Iterator[RecordSpans]:
+def _records_of(window: Window, row: np.void) -> Generator[RecordSpans]:
     """Yield the records of a batch; those before a corrupt one precede its error."""
     # As in Kafka, records are read with a magic above 2, but not with one below 0.
     position = int(row["position"])
@@ -164,7 +171,7 @@ def _records_of(window: Window, row: np.void) -> Iterator[RecordSpans]:
         raise
 
 
-def _decoded(window: Window, row: np.void) -> Iterator[RecordSpans]:
+def _decoded(window: Window, row: np.void) -> Generator[RecordSpans]:
     """Yield the records of a batch of valid records, else raise the error."""
     # A batch in memory may be as large as ``max.message.bytes`` allowed.
     limit = max(MAX_BATCH_BYTES, int(row["size_in_bytes"]))

@@ -15,6 +15,7 @@ A stand-in is known by its inode, so it may be renamed.
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 from contextlib import suppress
@@ -132,7 +133,7 @@ class RehearsalDisk(Disk):
         with os.scandir(directory) as entries:
             for entry in entries:
                 place = target / entry.name
-                if entry.is_file():  # a broker opens what a link leads to
+                if _leads_to_file(entry):
                     path = Path(entry.path)
                     path = path.resolve() if entry.is_symlink() else path
                     with suppress(FileNotFoundError):  # a broker has deleted it since
@@ -251,3 +252,16 @@ class RehearsalDisk(Disk):
 
     def _forget(self, path: Path_) -> None:
         self._originals.pop(os.lstat(path).st_ino, None)
+
+
+def _leads_to_file(entry: os.DirEntry[str]) -> bool:
+    """Return whether an entry is a file, or a link to one, which a broker opens too.
+
+    A link may lead to itself.
+    """
+    try:
+        return entry.is_file()
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        return False
