@@ -66,7 +66,7 @@ FLAGS: Final = {
         "Where the first run starts: the first offset at or after that time.",
     ),
     "--ending-timestamp": ("endingTimestamp", "MS", "Where this run ends, likewise."),
-    "--isolation": (
+    "--isolation-level": (
         "kafka.isolation.level",
         "LEVEL",
         "read_uncommitted, by default, or read_committed.",
@@ -75,7 +75,7 @@ FLAGS: Final = {
     "--on-corruption": (
         "onCorruption",
         "WHAT",
-        "raise, by default: write nothing if bytes are corrupt; or skip them.",
+        "stop, by default: write nothing if bytes are corrupt; or skip them.",
     ),
     "--fail-on-data-loss": (
         "failOnDataLoss",
@@ -84,6 +84,9 @@ FLAGS: Final = {
     ),
 }
 """For each flag the option of the source, and its help."""
+
+SHORT: Final = {"--isolation-level": "--isolation"}
+"""For a flag another spelling, as in the other commands."""
 
 
 def parameter_of(name: str) -> str:
@@ -117,7 +120,8 @@ class JobCommand(click.Command):
 def source_flags(function: Callable[..., None]) -> Callable[..., None]:
     """Add an option for each of `FLAGS` to a command."""
     for flag, (name, metavar, text) in reversed(FLAGS.items()):
-        add = click.option(flag, parameter_of(name), metavar=metavar, help=text)
+        spellings = [flag, *filter(None, [SHORT.get(flag)])]
+        add = click.option(*spellings, parameter_of(name), metavar=metavar, help=text)
         function = add(function)
     return function
 
@@ -255,6 +259,8 @@ def command(
         name: flags[parameter_of(name)] for name, _, _ in FLAGS.values()
     }
     values["includeHeaders"] = "true" if include_headers else None
+    if values["onCorruption"] == "stop":  # an exception, for the source
+        values["onCorruption"] = "raise"
     options = {name: text for name, text in values.items() if text is not None}
     if repeated := sorted(options.keys() & others.keys()):
         raise ConfigError(f"options set twice: {', '.join(map(_flag_of, repeated))}")
