@@ -310,7 +310,7 @@ def test_spark_submit_runs_the_job_and_keeps_its_exit_code(tmp_path, logs):
 def test_all_invalid_options_are_reported(logs, tmp_path):
     wrong = ("--starting-offsets", "latest", "--columns", "x", "--option", "nope=1")
     printed = ended(call(logs, tmp_path / "out", *wrong, "--isolation", "none"), 2)
-    for name in ("--starting-offsets", "--columns", "nope", "--isolation"):
+    for name in ("--starting-offsets", "--columns", "nope", "--isolation-level"):
         assert f"{name}: " in printed
     assert not (tmp_path / "out").exists()
 
