@@ -1,9 +1,9 @@
 # The entries of a segment's indexes: which batches get them, and which are rejected.
 # Source: LogSegment.append, OffsetIndex.append, TimeIndex.maybeAppend.
-from libc.stdint cimport INT64_MIN, int64_t, uint8_t
+from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t
 
 from kafkalog._speedups._batch cimport Batch
-from kafkalog._speedups._cursor cimport be32, be64
+from kafkalog._speedups._cursor cimport be32, be64, put32, put64
 
 cpdef enum IndexFault:
     # In the order of Kafka's checks.
@@ -71,13 +71,6 @@ cdef inline TimeEnd time_end_of(fields, int64_t base) except *:
     return end
 
 
-cdef inline void put_be(uint8_t* at, int64_t value, int width) noexcept nogil:
-    cdef int i
-    for i in range(width - 1, -1, -1):
-        at[i] = value & 0xFF
-        value >>= 8
-
-
 cdef inline bint is_far(int64_t offset, int64_t base) noexcept nogil:
     return offset < base or offset - base > MAX_DELTA
 
@@ -93,8 +86,8 @@ cdef inline IndexFault add_offset(
         return IndexFault.OFFSET_ORDER
     if is_far(offset, base):
         return IndexFault.OFFSET_FAR
-    put_be(at, offset - base, 4)
-    put_be(at + 4, position, 4)
+    put32(at, <int32_t>(offset - base))
+    put32(at + 4, <int32_t>position)
     out.offsets += 1
     end.left -= 1
     end.offset = offset
@@ -114,8 +107,8 @@ cdef inline IndexFault add_time(
         return IndexFault.FITS
     if is_far(offset, base):
         return IndexFault.TIME_FAR
-    put_be(at, timestamp, 8)
-    put_be(at + 8, offset - base, 4)
+    put64(at, timestamp)
+    put32(at + 8, <int32_t>(offset - base))
     out.times += 1
     end.left -= 1
     end.timestamp, end.offset = timestamp, offset

@@ -35,7 +35,7 @@ def make_entries(
 ):
     """Make the entries of consecutive batches, of which `first` is at `position`.
 
-    `rows` are the headers; those before `first` are passed over. A batch gets entries
+    `rows` are the headers; those before `first` are ignored. A batch gets entries
     if more than `interval` bytes precede it, counted from the start of the batch with
     the entry before. `filling` is the count so far, the greatest timestamp, and the
     last offset of its batch. The ends state how many entries still fit each index, and

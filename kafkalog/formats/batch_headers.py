@@ -137,7 +137,7 @@ def have_flag(rows: BatchHeaders, flag: int) -> npt.NDArray[np.bool_]:
 
 
 def has_count(rows: BatchHeaders, max_batch_bytes: int) -> npt.NDArray[np.bool_]:
-    """Return which headers state a number of records for which the bytes have room.
+    """Return which headers state a number of records that their bytes can hold.
 
     That of a compressed batch must fit into `max_batch_bytes`. Wrapper messages state
     none.

@@ -45,9 +45,9 @@ def program(request, tmp_path_factory):
 
 def results(program, cases):
     """Return the number of paths of CRCs and of MD5, and the rest of the output."""
-    told = b"".join(struct.pack("=ii", kind, len(x)) + x for kind, x in cases)
+    sent = b"".join(struct.pack("=ii", kind, len(x)) + x for kind, x in cases)
     run = subprocess.run(
-        program, input=told, stdout=subprocess.PIPE, check=True, env=WITHOUT_PRELOAD
+        program, input=sent, stdout=subprocess.PIPE, check=True, env=WITHOUT_PRELOAD
     )
     return struct.unpack("=ii", run.stdout[:8]), run.stdout[8:]
 

@@ -28,7 +28,7 @@ def change(patch, name, by):
 
 
 def with_one_more(index):
-    """Return the end of an index with room for one entry more."""
+    """Return the end of an index in which one more entry fits."""
     left, newest = index
     return left + 1, newest
 
