@@ -36,9 +36,9 @@ SLOW = {"kafka-python": 4}
 """Peers that read a fraction of the records, as all would take minutes."""
 
 
-def ours(data, *, threads=1, **options):
+def ours(data, *, threads=1, memory_map=False, **options):
     """Read all columns, chunk by chunk, into reused memory."""
-    scan = kafkalog.scan(data, columns=COLUMNS, threads=threads)
+    scan = kafkalog.scan(data, columns=COLUMNS, threads=threads, memory_map=memory_map)
     return sum(map(len, scan.chunks(**options)))
 
 
@@ -106,10 +106,12 @@ def bench_two_threads(benchmark, shape, codec, size, place):
 @pytest.mark.parametrize("size", ["16k"])
 @pytest.mark.parametrize(("shape", "codec"), CASES + COMPRESSED)
 @pytest.mark.parametrize("way", ["columns", "views"])
-def bench_read_a_file(benchmark, segment, shape, codec, size, way):
+@pytest.mark.parametrize("access", ["copied", "mapped"])
+def bench_read_a_file(benchmark, segment, shape, codec, size, way, access):
     path, count = segment(shape, codec, size)
     options = {"reuse": True, "views": way == "views"}
-    file, memory = (partial(ours, of, **options) for of in (path, path.read_bytes()))
+    memory = partial(ours, path.read_bytes(), **options)
+    file = partial(ours, path, memory_map=access == "mapped", **options)
     assert benchmark.pedantic(file, rounds=5, warmup_rounds=1) == memory() == count
     benchmark.extra_info.update(compare(file, memory, peer="limit", of=count))
 

@@ -366,8 +366,17 @@ STORAGE: Final = (
     ),
 )
 
-SCAN: Final = (*SELECTION, *BOUNDS, *COLUMNS, *WHICH, *THREADS)
-FIND: Final = (*SELECTION, *BOUNDS, *WHICH)
+MEMORY_MAP: Final = (
+    click.option(
+        "--memory-map",
+        is_flag=True,
+        help="Map local files instead of copying their bytes. Only for backups and "
+        "other files that nobody truncates, as that would kill the command.",
+    ),
+)
+
+SCAN: Final = (*SELECTION, *BOUNDS, *COLUMNS, *WHICH, *THREADS, *MEMORY_MAP)
+FIND: Final = (*SELECTION, *BOUNDS, *WHICH, *MEMORY_MAP)
 TAIL: Final = (*SELECTION, *COLUMNS, *WHICH)
 STATS: Final = (
     *SELECTION,
@@ -499,6 +508,7 @@ class ScanOptions:
     on_corruption: OnCorruption
     control_records: bool
     max_batch_bytes: int
+    memory_map: bool = False
     threads: int = 1
 
     def scan(self, paths: Sequence[Location], progress: Progress | None = None) -> Scan:
@@ -522,6 +532,7 @@ class ScanOptions:
             control_records=self.control_records,
             on_corruption=self.on_corruption,
             max_batch_bytes=self.max_batch_bytes,
+            memory_map=self.memory_map,
             threads=self.threads,
             progress=progress,
         )

@@ -5,7 +5,7 @@ the fields it needs, and none adds flags of its own:
 
     surface      makes the policy from its options (scan, Spark's options, a command)
     query        narrows it with `replace`: `needs` by the columns, `check_crcs` by the
-                 use of the records
+                 use of the records; maps files where `memory_map` is true
     segment      reads only headers where `needs` is ``headers`` and they suffice;
                  checks CRCs before a step is used, or leaves them to the decoder
     decoding     checks the CRC of each batch whose step was not checked
@@ -86,6 +86,8 @@ class ReadPolicy:
         With the latter, records of aborted and open transactions are skipped.
     control_records : bool
         Whether control records are returned.
+    memory_map : bool
+        Whether local segments are mapped instead of copied.
     """
 
     needs: Literal["records", "headers"] = "records"
@@ -94,6 +96,7 @@ class ReadPolicy:
     max_batch_bytes: int = MAX_BATCH_BYTES
     isolation: Isolation = "read_uncommitted"
     control_records: bool = False
+    memory_map: bool = False
 
     @property
     def skips(self) -> bool:

@@ -49,7 +49,7 @@ from kafkalog.segment.entry_order import Limits
 from kafkalog.segment.file_records import STEP_BYTES, FileRecords, Skipped, Step
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.buffers import KeptBuffer, Take
-from kafkalog.storage.byte_source import ByteSource, MemorySource
+from kafkalog.storage.byte_source import ByteSource, FileSource, MemorySource
 from kafkalog.storage.file_names import MAX_OFFSET
 from kafkalog.storage.location import Location
 
@@ -306,6 +306,8 @@ class PartitionReader:
         records_of: Callable[..., FileRecords],
     ) -> Iterator[SegmentStep | ScanProblem]:
         name = "" if segment is None else segment.name
+        if self.policy.memory_map and isinstance(source, FileSource):
+            source.map_memory()
         bytes_before, reached = self.bytes_done, self.bounds.start_offset
         point, self.resume_point = self.resume_point, None
         if point is not None and point.is_in(segment, source):

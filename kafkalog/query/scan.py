@@ -80,6 +80,7 @@ class ScanArguments(TypedDict, total=False):
     check_crcs: bool
     on_corruption: OnCorruption
     max_batch_bytes: int
+    memory_map: bool
     text: bool
     threads: int
     filesystem: object
@@ -103,6 +104,7 @@ def scan(
     check_crcs: bool = True,
     on_corruption: OnCorruption = "raise",
     max_batch_bytes: int = MAX_BATCH_BYTES,
+    memory_map: bool = False,
     text: bool = False,
     threads: int = 1,
     progress: Progress | None = None,
@@ -151,6 +153,10 @@ def scan(
         With the latter, damage is skipped, and listed in `Scan.problems`.
     max_batch_bytes : int
         Size of a decompressed batch above which it counts as damage.
+    memory_map : bool
+        Whether local files are mapped, which saves a copy of all bytes. It is safe for
+        backups and other files that nobody truncates: if a file becomes shorter while
+        it is read, the operating system kills the process (``SIGBUS``).
     text : bool
         Whether keys and values are strings in Arrow, pandas, Polars and DuckDB, instead
         of bytes. One that is not UTF-8 raises `InvalidTextError`, with its topic,
@@ -228,6 +234,7 @@ def scan(
             max_batch_bytes=max_batch_bytes,
             isolation=isolation,
             control_records=control_records,
+            memory_map=memory_map,
         ),
         text=text,
         threads=threads,
@@ -337,7 +344,8 @@ class Scan:
             their memory is then used again.
         views : bool
             Whether keys, values and headers are views of the bytes read, instead of
-            copies. The bytes do not change, even if the file does.
+            copies. The bytes do not change, even if the file does, except with
+            ``memory_map``.
 
         Returns
         -------

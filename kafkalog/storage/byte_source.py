@@ -1,7 +1,7 @@
 """Reads of bytes by position, from a local file or from memory.
 
-A file is read into the caller's buffers and never mapped: a broker may truncate a
-segment or an index at any time, and a mapped page past the new end would kill the
+A file is read into the caller's buffers and mapped only on request: a broker may
+truncate a segment or an index at any time, and a mapped page past the new end kills the
 process when it is touched. A read past the end returns fewer bytes.
 
 The size is the size at opening, or less if the file turns out to have been truncated
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import errno
 import io
+import mmap
 import os
 import stat
 from pathlib import Path
@@ -84,10 +85,24 @@ class FileSource:
         self.path: Path | None = path if isinstance(path, Path) else Path(path)
         self._file, status = open_regular(path, links=links)
         self.size = status.st_size
+        self._mapped: Bytes | None = None
+
+    def map_memory(self) -> None:
+        """Map the file: reads return views of the page cache from now on, not copies.
+
+        The views stay valid after `close`. If the file is truncated meanwhile, the
+        process is killed by ``SIGBUS`` when it touches a page past the new end.
+        """
+        if self.size and self._mapped is None:
+            mapped = mmap.mmap(self._file.fileno(), self.size, prot=mmap.PROT_READ)
+            mapped.madvise(mmap.MADV_SEQUENTIAL)
+            self._mapped = np.frombuffer(mapped, np.uint8)
 
     def read(self, position: int, length: int, take: Take | None = None) -> Bytes:
         """Return up to `length` bytes from `position` on, in a buffer from `take`."""
         length = max(0, min(length, self.size - position))
+        if self._mapped is not None:
+            return self._mapped[position : position + length]
         buffer = np.empty(length, np.uint8) if take is None else take(length)
         view = buffer.data[:length]
         done = 0
@@ -104,6 +119,8 @@ class FileSource:
         self, position: int, length: int, take: Take | None
     ) -> Bytes | None:
         """Read only headers, if the page cache has all of them."""
+        if self._mapped is not None:
+            return self.read(position, length)
         length = max(0, min(length, self.size - position))
         buffer = np.empty(length, np.uint8) if take is None else take(length)[:length]
         complete = read_cached_headers(self._file.fileno(), position, buffer)
