@@ -102,6 +102,8 @@ class Log:
     ----------
     path : str, path-like or URL
         The directory of a partition.
+    memory_map : bool
+        Whether local segments are mapped to be read, see `kafkalog.scan`.
 
     Attributes
     ----------
@@ -135,7 +137,8 @@ class Log:
     ('orders', 5, 6)
     """
 
-    def __init__(self, path: AnyPath) -> None:
+    def __init__(self, path: AnyPath, *, memory_map: bool = False) -> None:
+        self._policy = ReadPolicy(memory_map=memory_map)
         self.path = locate(path)
         if not self.path.is_dir():
             if self.path.exists():
@@ -338,7 +341,9 @@ class Log:
         """
         limit, transactions = self._limit_of_read(offset, isolation)
         first_bytes = max(max_bytes, FIRST_STEP_BYTES)
-        for _, step in entry_steps(self.path, offset, limit, first_bytes=first_bytes):
+        for _, step in entry_steps(
+            self.path, offset, limit, first_bytes=first_bytes, policy=self._policy
+        ):
             rows = _within(step.rows, max_bytes)
             first = int(rows["position"][0]) - step.origin
             size = int(rows["size_in_bytes"].sum())

@@ -52,6 +52,7 @@ from kafkalog.segment.file_records import (
 )
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.segment.segment_overlap import end_past_next
+from kafkalog.storage.byte_source import FileSource
 from kafkalog.storage.file_names import MAX_OFFSET, file_name, parse_file_names
 from kafkalog.storage.leftover_names import replaced_offsets, sort_leftovers
 from kafkalog.storage.location import (
@@ -337,6 +338,8 @@ def entry_steps(
         return following & (rows["base_offset"] < end), False
 
     for opened in read_partition(directory, offset):
+        if policy.memory_map and isinstance(opened.source, FileSource):
+            opened.source.map_memory()
         for step in opened.records(
             opened.position_for(offset),
             end_offset=end,

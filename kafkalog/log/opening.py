@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, overload
 
 from kafkalog.config import BrokerConfig, LogConfig
-from kafkalog.errors import NotALogDirectoryError
+from kafkalog.errors import LogArgumentError, NotALogDirectoryError
 from kafkalog.log.clock import Clock, Scheduler
 from kafkalog.log.log import Log
 from kafkalog.log.ownership import Name, own_directory
@@ -28,7 +28,9 @@ from kafkalog.storage.log_directory import check_no_links
 
 
 @overload
-def open(path: AnyPath, mode: Literal["r"] = "r") -> Log: ...
+def open(
+    path: AnyPath, mode: Literal["r"] = "r", *, memory_map: bool = False
+) -> Log: ...
 @overload
 def open(
     path: str | os.PathLike[str],
@@ -47,6 +49,7 @@ def open(
     *,
     broker: BrokerConfig | None = None,
     topic_id: str | None = None,
+    memory_map: bool = False,
 ) -> Log | WritableLog:
     """Open the log in a partition's directory.
 
@@ -75,6 +78,8 @@ def open(
         The settings in the broker's ``server.properties``.
     topic_id : str, optional
         The topic's id, which ``partition.metadata`` has or gets.
+    memory_map : bool
+        With ``"r"``, whether local segments are mapped to be read, see `scan`.
 
     Returns
     -------
@@ -124,11 +129,13 @@ def open(
     (0, 1)
     """
     if mode == "r":
-        reader = Log(path)
+        reader = Log(path, memory_map=memory_map)
         warn_of_missing_start(reader.path, reader.missing_start)
         return reader
     if mode != "a":
         raise ValueError(f"mode {mode!r}, expected 'r' or 'a'")
+    if memory_map:
+        raise LogArgumentError("memory_map, expected only with mode 'r'")
     return open_to_append(path, config, broker=broker, topic_id=topic_id)
 
 

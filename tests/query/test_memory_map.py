@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import kafkalog
+from kafkalog.errors import LogArgumentError
 from kafkalog.query.scan_columns import COLUMNS
 from kafkalog.segment import file_records
 from tests import golden_data
@@ -144,3 +145,19 @@ def test_datasets_and_splits_take_the_option(segment):
         [chunk.offset for part in parts for chunk in part.scan().chunks()]
     )
     assert read.tolist() == offsets
+
+
+def test_a_log_is_read_alike(segment):
+    copied = kafkalog.open(segment.parent)
+    mapped = kafkalog.open(segment.parent, memory_map=True)
+    offset, read = 0, []
+    while offset < copied.log_end_offset:
+        read.append(mapped.read(offset, max_bytes=100_000))
+        assert read[-1] == copied.read(offset, max_bytes=100_000)
+        offset = read[-1].next_offset
+    assert len(read) > 1
+
+
+def test_a_log_that_is_appended_to_is_not_mapped(segment):
+    with pytest.raises(LogArgumentError, match="memory_map"):
+        kafkalog.open(segment.parent, "a", memory_map=True)
