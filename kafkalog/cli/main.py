@@ -12,6 +12,7 @@ import click
 import kafkalog
 from kafkalog.cli import exits
 from kafkalog.cli.renamed_options import with_new_name
+from kafkalog.text.close_matches import with_close_matches
 
 COMMANDS: Final = {
     "ls": "List partitions, or the segments of one.",
@@ -58,6 +59,15 @@ class Commands(click.Group):
         module = import_module(f"kafkalog.cli.commands.{name}")
         command: click.Command = module.command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return a command of the list; raise `click.UsageError` for another name."""
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            ctx.fail(f"no such command: {with_close_matches(name, COMMANDS)}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(
         self, ctx: click.Context, formatter: click.HelpFormatter

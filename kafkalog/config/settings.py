@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from kafkalog.config.setting_types import Elements, Kind, Valid, parse_value
 from kafkalog.errors import ConfigError
+from kafkalog.text.close_matches import close_matches
 
 SHOWN_CHARACTERS: Final = 64
 
@@ -169,7 +170,7 @@ class Settings:
             if name in settings_of(cls)
         }
         faults = [
-            f"Unknown {cls.owner} config name: {_shown(name)}"
+            f"Unknown {cls.owner} config name: {_suggested(name, settings_of(cls))}"
             for name in sorted(properties.keys() - known.keys(), key=str)
             if not ignore_unknown
         ]
@@ -268,6 +269,11 @@ def _shown(value: object) -> str:
     text = repr(value)  # has no line ends
     cut = len(text) > SHOWN_CHARACTERS
     return f"{text[: SHOWN_CHARACTERS - 3]}..." if cut else text
+
+
+def _suggested(name: object, known: Iterable[str]) -> str:
+    question = close_matches(name, known)
+    return f"{_shown(name)} ({question})" if question else _shown(name)
 
 
 def _raise_if_any(faults: Iterable[str]) -> None:

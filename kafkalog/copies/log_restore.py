@@ -76,6 +76,7 @@ from kafkalog.storage.file_names import (
 from kafkalog.storage.location import AnyPath, local_path
 from kafkalog.storage.log_directory import PartitionSelection, matching_topics
 from kafkalog.storage.pending_directory import PendingDirectory
+from kafkalog.text.close_matches import no_such_name
 
 OpenTransactions: TypeAlias = Literal["keep", "abort"]
 OLD_FILTERS: Final = {"include": "topics", "exclude": "exclude_topics"}
@@ -398,7 +399,7 @@ def _chosen(
     topics = {each.topic for each in found}
     for pattern in include:
         if not matching_topics(topics, pattern):
-            raise FileNotFoundError(2, "No such topic", pattern)
+            raise no_such_name("topic", pattern, topics)
     included = _chosen_topics(topics, include, exclude)
     return [each for each in found if each.topic in included]
 

@@ -30,7 +30,7 @@ from kafkalog.messages.schema import Message
 from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.records import Records
 from kafkalog.query.scan import Scan
-from kafkalog.query.sources import first_few
+from kafkalog.text.close_matches import first_few
 
 NEEDED: Final = (
     "offset",

@@ -17,6 +17,7 @@ from kafkalog.storage.file_names import parse_partition_dir
 from kafkalog.storage.location import Location, OpenedSource, locate
 from kafkalog.storage.log_directory import is_partition, list_partitions
 from kafkalog.storage.remote_source import RemotePath
+from kafkalog.text.close_matches import first_few
 
 FILE_ENDINGS: Final = tuple(
     kind + suffix
@@ -24,9 +25,6 @@ FILE_ENDINGS: Final = tuple(
     for suffix in ("", ".deleted", ".cleaned", ".swap", ".part")
 )
 """Endings of the names of files with batches."""
-
-SHOWN: Final = 5
-"""Maximum number of partitions in an error."""
 
 Offset = int | Mapping[tuple[str, int], int] | None
 
@@ -221,14 +219,3 @@ def check_known(name: str, offset: Offset, sources: Iterable[PartitionSource]) -
         return
     some = first_few(known) or "none"
     raise ValueError(f"{name}: no partition {unknown[0]}; there are {some}")
-
-
-def first_few(found: Iterable[Any]) -> str:
-    """Return the first values in order as text, and the number of the others.
-
-    >>> first_few({6, 5, 4, 3, 2, 1, 0})
-    '0, 1, 2, 3, 4 and 2 more'
-    """
-    values = sorted(found)
-    some = ", ".join(map(str, values[:SHOWN]))
-    return f"{some} and {len(values) - SHOWN} more" if len(values) > SHOWN else some

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
 from kafkalog.errors import ConfigError
+from kafkalog.text.close_matches import close_matches
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -20,12 +21,19 @@ SPARK_OPTIONS: Final = {"checkpointlocation", "queryname"}
 class OptionReader:
     """The options not read yet, and the errors found in those read.
 
+    The options that were asked for are those that exist.
+
     >>> reader = OptionReader({"Topic": "orders", "partition": "3"})
     >>> reader.take("topic", str, None)
     'orders'
     >>> reader.finish()
     Traceback (most recent call last):
     kafkalog.errors.ConfigError: option partition: unknown option
+    >>> reader = OptionReader({"tpoic": "orders"})
+    >>> reader.take("topic", str, None)
+    >>> reader.finish()
+    Traceback (most recent call last):
+    kafkalog.errors.ConfigError: option tpoic: unknown option (did you mean topic?)
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -33,6 +41,7 @@ class OptionReader:
         self.values = {name.lower(): value for name, value in options.items()}
         self.remaining = set(self.values) - SPARK_OPTIONS
         self.errors: list[str] = []
+        self.known: set[str] = set()
 
     def has(self, name: str) -> bool:
         """Return whether an option is set."""
@@ -40,6 +49,7 @@ class OptionReader:
 
     def take(self, name: str, parse: Callable[[str], T], default: D) -> T | D:
         """Parse one option; return `default` if it is missing or invalid."""
+        self.known.add(name)
         self.remaining.discard(name.lower())
         if not self.has(name):
             return default
@@ -51,6 +61,7 @@ class OptionReader:
 
     def take_one_of(self, parsers: Mapping[str, Callable[[str], D]], default: D) -> D:
         """Parse the present one of several options with the same meaning."""
+        self.known.update(parsers)
         present = [name for name in parsers if self.has(name)]
         if len(present) > 1:
             self.errors.append(f"expected one of the options {', '.join(present)}")
@@ -71,6 +82,9 @@ class OptionReader:
     def finish(self) -> None:
         """Raise one `ConfigError` for all invalid and unknown options."""
         for name in sorted(self.remaining):
-            self.reject(self.names[name], "unknown option")
+            question = close_matches(name, self.known)
+            self.reject(
+                self.names[name], f"unknown option{question and f' ({question})'}"
+            )
         if self.errors:
             raise ConfigError("; ".join(self.errors))

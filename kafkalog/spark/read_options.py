@@ -50,6 +50,7 @@ from kafkalog.spark.topic_selection import (
     Topics,
     compile_java_pattern,
 )
+from kafkalog.text.close_matches import with_close_matches
 
 REJECTED: Final = {
     "kafka.auto.offset.reset": "not supported, set startingOffsets instead",
@@ -151,7 +152,9 @@ def parse_columns(text: str) -> tuple[str, ...]:
     ('key', 'offset', 'leaderEpoch')
     """
     names = tuple(canonical_name(name) or name for name in parse_names(text))
-    unknown = [name for name in names if name not in COLUMNS]
+    unknown = [
+        with_close_matches(name, COLUMNS) for name in names if name not in COLUMNS
+    ]
     if unknown:
         raise ConfigError(
             f"expected columns of {', '.join(COLUMNS)}, got {', '.join(unknown)}"
@@ -277,6 +280,7 @@ def _read_limit(
         f"{which}OffsetsByTimestamp": parse_timestamps,
         f"{which}Offsets": parse_offsets,
     }
+    reader.known.update(forms)
     present = [name for name in forms if reader.has(name)]
     reader.remaining -= {name.lower() for name in present}
     return reader.take(present[0], forms[present[0]], default) if present else default

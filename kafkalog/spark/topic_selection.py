@@ -15,6 +15,7 @@ from typing import Final
 
 from kafkalog.errors import ConfigError
 from kafkalog.spark.offset_json import TopicPartition
+from kafkalog.text.close_matches import with_close_matches
 
 INTERNAL: Final = {
     "__consumer_offsets",
@@ -130,9 +131,9 @@ def compile_java_pattern(pattern: str) -> re.Pattern[str]:
 
 
 def _check_topics(option: str, topics: set[str], existing: set[TopicPartition]) -> None:
-    missing = topics - {topic for topic, _ in existing}
+    known = {topic for topic, _ in existing}
+    missing = [with_close_matches(name, known) for name in sorted(topics - known)]
     if missing:
         raise ConfigError(
-            f"option {option}: no partition found of topics "
-            f"{', '.join(sorted(missing))}"
+            f"option {option}: no partition found of topics {', '.join(missing)}"
         )

@@ -29,6 +29,7 @@ from kafkalog.storage.file_names import (
     parse_partition_dir,
 )
 from kafkalog.storage.location import Location, entries, is_directory, is_file
+from kafkalog.text.close_matches import first_few, no_such_name
 
 REMOTE_INDEXES: Final = "remote-log-index-cache"
 """Directory in a log directory that is no log: indexes of tiered storage."""
@@ -234,6 +235,14 @@ class PartitionSelection:
         is_number = not self.partitions or partition in self.partitions
         return is_number and self.has_topic(topic)
 
+    def check(self, paths: Iterable[Location]) -> None:
+        """Raise `FileNotFoundError` as `choose` does for the partitions under paths.
+
+        Without a condition, nothing is read.
+        """
+        if self.topics or self.partitions:
+            self.choose([place for path in paths for place in partitions_under(path)])
+
     def choose(self, available: Sequence[tuple[str, int]]) -> list[int]:
         """Return the indexes of the `available` (topic, partition) that are requested.
 
@@ -247,11 +256,13 @@ class PartitionSelection:
         names = {topic for topic, _ in available}
         for pattern in self.topics:
             if not matching_topics(names, pattern):
-                raise FileNotFoundError(2, "No such topic", pattern)
+                raise no_such_name("topic", pattern, names)
         numbers = {partition for _, partition in available}
         for number in self.partitions:
             if number not in numbers:
-                raise FileNotFoundError(2, "No such partition", str(number))
+                error = FileNotFoundError(2, "No such partition", str(number))
+                error.add_note(f"there are {first_few(numbers) or 'none'}")
+                raise error
         found = [i for i, name in enumerate(available) if self.has(*name)]
         if self.topics and self.partitions and not found:
             wanted = ", ".join(map(str, self.partitions))

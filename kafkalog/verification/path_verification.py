@@ -151,7 +151,8 @@ def verify(
     LogArgumentError
         If `path` is a URL other than a ``file:`` URL.
     OSError
-        If `path` does not exist, or if a file may not be read.
+        If `path` does not exist, or no topic or partition is as selected, or if a file
+        may not be read.
 
     Examples
     --------
@@ -164,8 +165,31 @@ def verify(
     (True, <Cause.PREALLOCATED: 'preallocated'>)
     """
     where = local_path(path)
+    selection = PartitionSelection.of(topics, partitions, exclude_topics)
+    if where.exists():
+        selection.check([where])
+    return verify_selected(
+        where,
+        selection,
+        max_batch_bytes=max_batch_bytes,
+        broker=broker,
+        threads=threads,
+        progress=progress,
+    )
+
+
+def verify_selected(
+    where: Path,
+    selection: PartitionSelection,
+    *,
+    max_batch_bytes: int,
+    broker: BrokerConfig | None,
+    threads: int,
+    progress: Progress | None,
+) -> Report:
+    """Verify what is selected of everything under a path; this may be nothing."""
     check = Verification(
-        selection=PartitionSelection.of(topics, partitions, exclude_topics),
+        selection=selection,
         max_batch_bytes=max_batch_bytes,
         progress=progress,
         broker=broker,

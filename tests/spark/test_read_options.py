@@ -341,7 +341,7 @@ def test_topic_and_splits_are_aliases():
 
 @pytest.mark.parametrize("name", ["topics", "split", "startingOffset"])
 def test_unknown_options_are_rejected(name):
-    assert refused({name: "x"}) == f"option {name}: unknown option"
+    assert refused({name: "x"}).startswith(f"option {name}: unknown option")
 
 
 @given(

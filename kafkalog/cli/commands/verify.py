@@ -86,18 +86,17 @@ def command(
     leave behind and a broker repairs by itself. If PATH has no file of Kafka's, the
     exit code is 3.
     """
-    from kafkalog.storage.log_directory import PartitionSelection, partitions_under
-    from kafkalog.verification.path_verification import combine_reports, verify
+    from kafkalog.storage.log_directory import PartitionSelection
+    from kafkalog.verification.path_verification import combine_reports, verify_selected
 
     chosen = PartitionSelection.of(**selection)
-    if chosen.topics or chosen.partitions:
-        chosen.choose([place for path in paths for place in partitions_under(path)])
+    chosen.check(paths)
     reports = []
     for path in paths:
         with progress_bar(path.name, quiet=quiet) as progress:
-            report = verify(
+            report = verify_selected(
                 path,
-                **selection,
+                chosen,
                 max_batch_bytes=max_batch_bytes,
                 broker=read_older_broker(server_properties),
                 threads=threads,
