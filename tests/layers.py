@@ -41,7 +41,9 @@ LAYERS: Final = [
         "whole log directories",
     ),
     Layer("rehearsal", ("rehearsal",), "a broker's loading of one log, predicted"),
-    Layer("log", ("log",), "one partition; `log/producers`, `log/recovery`"),
+    Layer(
+        "log", ("log",), "one partition; `log/reading`, `log/producers`, `log/recovery`"
+    ),
     Layer("segment", ("segment",), "the files of one segment"),
     Layer("indexes", ("indexes",), "offset, time and transaction index"),
     Layer("storage", ("storage",), "file names, places, reads, durable writes"),

@@ -36,11 +36,7 @@ UPWARD = {
     ("query/scan.py", "export"),
 }
 WRITERS = {"config", "validation", "encoding", "manager", "cleaner", "verification"}
-READERS_OF_LOGS = {
-    "log", "log_segments", "markers", "producers", "transactions",
-    "offset_metadata", "cluster_metadata", "metadata_snapshot", "remote_offsets",
-    "offset_lookup", "readable_log",
-}  # fmt: skip
+READERS_OF_LOGS = {"log", "markers", "producers", "readable_log", "reading"}
 READINGS = {
     "count": "kafkalog.scan(PATH).count()",
     "chunks": "list(kafkalog.scan(PATH, isolation='read_committed').chunks())",

@@ -43,7 +43,7 @@ from kafkalog.decoding.read_policy import Bounds
 from kafkalog.errors import LocatedError, NotALogDirectoryError
 from kafkalog.formats.timestamps import Time, as_ms
 from kafkalog.integer_limits import MAX_INT64, MIN_INT64
-from kafkalog.log.offset_lookup import NOT_FOUND, find_offset_for_time
+from kafkalog.log.reading.offset_lookup import NOT_FOUND, find_offset_for_time
 from kafkalog.messages.internal_records import InternalRecord
 from kafkalog.optional_packages import require
 from kafkalog.query.newest_records import (

@@ -18,7 +18,7 @@ from kafkalog.errors import (
     UnsupportedFormatError,
 )
 from kafkalog.export.internal_topic_json import one_line_json, undecoded_json
-from kafkalog.log.cluster_metadata import (
+from kafkalog.log.reading.cluster_metadata import (
     METADATA_PARTITION,
     ClusterSettings,
     read_cluster_settings,

@@ -33,7 +33,7 @@ from kafkalog.analysis.internal_tables import topics as topic_table
 from kafkalog.decoding.read_policy import OnCorruption
 from kafkalog.errors import LocatedError
 from kafkalog.formats.control_keys import ControlRecordType
-from kafkalog.log.transaction_history import (
+from kafkalog.log.reading.transaction_history import (
     UNKNOWN,
     ended_transactions,
     open_transactions,

@@ -23,8 +23,8 @@ from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.partition_files import PartitionMetadata
 from kafkalog.indexes.time_index import TimeIndex, last_slot_timestamp
 from kafkalog.log.log import Log
-from kafkalog.log.log_segments import list_segments
 from kafkalog.log.ownership import Name
+from kafkalog.log.reading.log_segments import list_segments
 from kafkalog.log.retention import LogOffsets
 from kafkalog.log.topic_settings import PartitionSettings, TopicSettings
 from kafkalog.segment.file_records import FileRecords, Step

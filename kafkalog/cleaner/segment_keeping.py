@@ -42,6 +42,7 @@ from kafkalog.errors import (
     LogCleaningAbortedError,
 )
 from kafkalog.formats.timestamps import as_ms
+from kafkalog.log.reading.transactions import find_stable
 from kafkalog.log.retention import (
     RetentionRule,
     condition_of,
@@ -57,7 +58,6 @@ from kafkalog.log.topic_settings import (
     PartitionSettings,
     TopicSettings,
 )
-from kafkalog.log.transactions import find_stable
 from kafkalog.storage.checkpoint_file import CLEANED_TO, read_offsets
 from kafkalog.storage.file_names import SegmentFile, parse_file_name
 from kafkalog.storage.location import local_path

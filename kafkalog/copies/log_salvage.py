@@ -32,9 +32,9 @@ from kafkalog.errors import (
     NotALogDirectoryError,
 )
 from kafkalog.formats.batch_headers import BatchHeaders
-from kafkalog.log.cluster_metadata import METADATA_PARTITION
 from kafkalog.log.ownership import Name
-from kafkalog.log.remote_offsets import find_missing_start
+from kafkalog.log.reading.cluster_metadata import METADATA_PARTITION
+from kafkalog.log.reading.remote_offsets import find_missing_start
 from kafkalog.query.sources import FILE_ENDINGS
 from kafkalog.renamed import renamed_arguments
 from kafkalog.segment.file_records import STEP_BYTES, Step

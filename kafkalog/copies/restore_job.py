@@ -43,8 +43,8 @@ from kafkalog.errors import (
 from kafkalog.formats.partition_files import PartitionMetadata
 from kafkalog.formats.producer_snapshot import format_snapshot, parse_snapshot
 from kafkalog.integer_limits import MAX_INT32, MAX_INT64
-from kafkalog.log.log_segments import list_segments
 from kafkalog.log.ownership import Name
+from kafkalog.log.reading.log_segments import list_segments
 from kafkalog.log.topic_settings import TopicSettings
 from kafkalog.manager.log_manager import LogManager
 from kafkalog.progress import Progress

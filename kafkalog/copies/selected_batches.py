@@ -40,15 +40,15 @@ from kafkalog.formats.layout import (
     NO_TIMESTAMP,
 )
 from kafkalog.integer_limits import MIN_INT64
-from kafkalog.log.log_segments import (
+from kafkalog.log.ownership import Name
+from kafkalog.log.reading.log_segments import (
     OpenSegment,
     from_offset,
     list_segments,
     read_on,
     read_partition,
 )
-from kafkalog.log.ownership import Name
-from kafkalog.log.remote_offsets import find_missing_start
+from kafkalog.log.reading.remote_offsets import find_missing_start
 from kafkalog.progress import Advance
 from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.record_search import are_within

@@ -23,8 +23,11 @@ from typing import Any, Final
 
 from kafkalog.errors import LogArgumentError, LogStateError, NotALogDirectoryError
 from kafkalog.formats.properties import MetaProperties
-from kafkalog.log.cluster_metadata import METADATA_PARTITION, read_cluster_settings
 from kafkalog.log.ownership import Name
+from kafkalog.log.reading.cluster_metadata import (
+    METADATA_PARTITION,
+    read_cluster_settings,
+)
 from kafkalog.manager.identity import new_directory_id, read_identity
 from kafkalog.storage.location import AnyPath, is_directory, local_path, read_small
 from kafkalog.text.uuid_text import canonical_uuid

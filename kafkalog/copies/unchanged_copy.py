@@ -8,7 +8,7 @@ from typing import Final
 from kafkalog.copies.record_selection import RecordFilters, RecordSelection
 from kafkalog.copies.restore_report import RestoredPartition
 from kafkalog.copies.selected_batches import SelectedBatches
-from kafkalog.log.offset_lookup import find_end
+from kafkalog.log.reading.offset_lookup import find_end
 from kafkalog.query.readable_offsets import earliest_offset
 from kafkalog.reports import counted
 

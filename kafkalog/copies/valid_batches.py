@@ -37,8 +37,8 @@ from kafkalog.formats.batch_headers import (
 from kafkalog.formats.layout import MAX_BATCH_BYTES, NO_LEADER_EPOCH
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
-from kafkalog.log.log_segments import list_directory, list_segments
 from kafkalog.log.ownership import Name
+from kafkalog.log.reading.log_segments import list_directory, list_segments
 from kafkalog.repairs.header_correction import (
     HeaderCorrection,
     apply_corrections,

@@ -53,7 +53,7 @@ from kafkalog.formats.layout import (
     RECORD_BATCH_OVERHEAD,
 )
 from kafkalog.formats.partition_files import PartitionMetadata
-from kafkalog.log.log_segments import (
+from kafkalog.log.reading.log_segments import (
     OpenSegment,
     from_offset,
     list_segments,

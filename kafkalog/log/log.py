@@ -26,20 +26,24 @@ from kafkalog.errors import (
 from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.checkpoint import EpochEntry, parse_epochs
 from kafkalog.formats.timestamps import Times
-from kafkalog.log.log_segments import (
+from kafkalog.log.producers.producer_state import producer_states_at
+from kafkalog.log.readable_log import MAX_READ_BYTES, LogRead, segments_html
+from kafkalog.log.reading.log_segments import (
     entry_steps,
     list_first,
     list_segments,
 )
-from kafkalog.log.offset_lookup import find_end, find_offsets_for_times, for_each_time
-from kafkalog.log.producers.producer_state import producer_states_at
-from kafkalog.log.readable_log import MAX_READ_BYTES, LogRead, segments_html
-from kafkalog.log.remote_offsets import (
+from kafkalog.log.reading.offset_lookup import (
+    find_end,
+    find_offsets_for_times,
+    for_each_time,
+)
+from kafkalog.log.reading.remote_offsets import (
     MissingStart,
     find_missing_start,
     log_start_in,
 )
-from kafkalog.log.transactions import (
+from kafkalog.log.reading.transactions import (
     Transactions,
     aborted_between,
     find_stable,

@@ -15,9 +15,9 @@ from kafkalog.errors import LogArgumentError, NotALogDirectoryError
 from kafkalog.log.clock import Clock, Scheduler
 from kafkalog.log.log import Log
 from kafkalog.log.ownership import Name, own_directory
+from kafkalog.log.reading.remote_offsets import warn_of_missing_start
 from kafkalog.log.recovery.log_loading import check_log, load_log
 from kafkalog.log.recovery.recovery_report import warn_of_lost_offsets
-from kafkalog.log.remote_offsets import warn_of_missing_start
 from kafkalog.log.state import checked_topic_id
 from kafkalog.log.topic_settings import TopicSettings, warn_of_settings
 from kafkalog.log.writable_log import WritableLog

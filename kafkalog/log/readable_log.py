@@ -16,7 +16,7 @@ from kafkalog.decoding.read_policy import Isolation
 from kafkalog.decoding.record_batch import RecordBatch
 from kafkalog.formats.checkpoint import EpochEntry
 from kafkalog.formats.timestamps import Times
-from kafkalog.log.remote_offsets import MissingStart
+from kafkalog.log.reading.remote_offsets import MissingStart
 from kafkalog.reports import counted, html_table
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.location import Location

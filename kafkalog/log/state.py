@@ -25,7 +25,7 @@ from kafkalog.formats.partition_files import PartitionMetadata
 from kafkalog.log.leader_epochs import LeaderEpochs
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.producers.producer_manager import ProducerStateManager
-from kafkalog.log.remote_offsets import MissingStart
+from kafkalog.log.reading.remote_offsets import MissingStart
 from kafkalog.log.runtime import Runtime
 from kafkalog.log.segment_map import SegmentMap
 from kafkalog.storage.byte_source import read_regular

@@ -41,7 +41,7 @@ from kafkalog.errors import (
 )
 from kafkalog.formats.properties import MetaProperties
 from kafkalog.integer_limits import MAX_INT64
-from kafkalog.log.cluster_metadata import (
+from kafkalog.log.reading.cluster_metadata import (
     CLUSTER_DEFAULT,
     METADATA_PARTITION,
     ClusterSettings,

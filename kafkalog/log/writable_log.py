@@ -45,23 +45,23 @@ from kafkalog.log.log_fetch import (
     open_batches,
     read_log,
 )
-from kafkalog.log.log_segments import list_segments
-from kafkalog.log.offset_lookup import NOT_FOUND, for_each_time
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.ownership import Name, OwnedDirectory
 from kafkalog.log.producers.producer_append import TV_UNKNOWN
 from kafkalog.log.producers.producer_entry import NO_GUARD, ProducerStateEntry
 from kafkalog.log.producers.producer_state import producer_states_at
 from kafkalog.log.readable_log import MAX_READ_BYTES, segments_html
+from kafkalog.log.reading.log_segments import list_segments
+from kafkalog.log.reading.offset_lookup import NOT_FOUND, for_each_time
+from kafkalog.log.reading.remote_offsets import MissingStart
+from kafkalog.log.reading.transactions import aborted_between
 from kafkalog.log.record_appends import AppendedRecords, batch_settings
 from kafkalog.log.recovery.recovery_report import RecoveryReport
-from kafkalog.log.remote_offsets import MissingStart
 from kafkalog.log.replaceable_segments import ReplaceableSegments
 from kafkalog.log.rolling import roll
 from kafkalog.log.state import LogState
 from kafkalog.log.time_lookup import TimestampOffset, find_record, find_visible_offset
 from kafkalog.log.topic_settings import require_settings
-from kafkalog.log.transactions import aborted_between
 from kafkalog.log.watermarks import LogIsolation, read_limit_of
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.segment.log_segment import LogSegment

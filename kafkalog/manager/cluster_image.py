@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from kafkalog.errors import NotALogDirectoryError
-from kafkalog.log.cluster_metadata import (
+from kafkalog.log.reading.cluster_metadata import (
     METADATA_PARTITION,
     Replicas,
     read_cluster_settings,

@@ -32,8 +32,8 @@ from kafkalog.log.appending import integer
 from kafkalog.log.clock import Clock, Scheduler, SystemClock, Task, ThreadScheduler
 from kafkalog.log.closing import ClosedAtEnd
 from kafkalog.log.ownership import Name
+from kafkalog.log.reading.remote_offsets import warn_of_missing_start
 from kafkalog.log.recovery.recovery_report import warn_of_lost_offsets
-from kafkalog.log.remote_offsets import warn_of_missing_start
 from kafkalog.log.state import checked_topic_id
 from kafkalog.log.topic_settings import (
     PartitionSettings,

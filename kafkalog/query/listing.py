@@ -19,8 +19,8 @@ from kafkalog.indexes.index_table import LARGE_BYTES, IndexTable, read_slots
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TIMESTAMP, TimeIndex
 from kafkalog.indexes.txn_index import TransactionIndex
-from kafkalog.log.log_segments import LOG, list_directory
-from kafkalog.log.remote_offsets import log_start_in
+from kafkalog.log.reading.log_segments import LOG, list_directory
+from kafkalog.log.reading.remote_offsets import log_start_in
 from kafkalog.segment.file_records import FIRST_STEP_BYTES
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.checkpoint_file import LOG_STARTS, read_offsets_or_none

@@ -32,8 +32,8 @@ from kafkalog.formats.layout import (
     NO_LEADER_EPOCH,
 )
 from kafkalog.integer_limits import MAX_INT64
-from kafkalog.log.log_segments import list_first, list_segments
-from kafkalog.log.remote_offsets import MissingStart, find_missing_start
+from kafkalog.log.reading.log_segments import list_first, list_segments
+from kafkalog.log.reading.remote_offsets import MissingStart, find_missing_start
 from kafkalog.query.diff_report import DiffReport, PartitionDiff
 from kafkalog.query.log_contents import contents_of
 from kafkalog.query.partition_reader import PartitionReader, ScanProblem, SegmentStep

@@ -28,7 +28,7 @@ from kafkalog.formats.layout import (
     RECORD_BATCH_OVERHEAD,
 )
 from kafkalog.integer_limits import MAX_INT64, MIN_INT64
-from kafkalog.log.log_segments import (
+from kafkalog.log.reading.log_segments import (
     OpenSegment,
     from_offset,
     list_segments,
@@ -54,7 +54,7 @@ from kafkalog.storage.file_names import MAX_OFFSET
 from kafkalog.storage.location import Location
 
 if TYPE_CHECKING:
-    from kafkalog.log.transactions import Transactions
+    from kafkalog.log.reading.transactions import Transactions
 
 HEADER_STEP_BYTES: Final = 64 << 20
 """Size of a step of which only the headers are read, in memory."""
@@ -291,7 +291,7 @@ class PartitionReader:
         """Return the transactions of the log, as far as this reading needs them."""
         if self.policy.isolation == "read_uncommitted":
             return None
-        from kafkalog.log.transactions import replay, replay_partition
+        from kafkalog.log.reading.transactions import replay, replay_partition
 
         start, end = self.bounds.start_offset, self.bounds.end_offset
         if self.source.directory is not None:

@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 from kafkalog.decoding.read_policy import ReadPolicy
 from kafkalog.integer_limits import MIN_INT64
-from kafkalog.log.log_segments import list_first
-from kafkalog.log.offset_lookup import find_end
-from kafkalog.log.remote_offsets import (
+from kafkalog.log.reading.log_segments import list_first
+from kafkalog.log.reading.offset_lookup import find_end
+from kafkalog.log.reading.remote_offsets import (
     find_missing_start,
     is_tiered,
     warn_of_missing_start,
 )
-from kafkalog.log.transactions import find_stable
+from kafkalog.log.reading.transactions import find_stable
 from kafkalog.query.sources import PartitionSource
 from kafkalog.storage.location import Location
 

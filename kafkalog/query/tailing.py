@@ -26,7 +26,7 @@ from kafkalog.formats.layout import (
     MAX_BATCH_BYTES,
 )
 from kafkalog.integer_limits import MAX_INT64, MIN_INT64
-from kafkalog.log.log_segments import list_segments
+from kafkalog.log.reading.log_segments import list_segments
 from kafkalog.query.batch_history import BatchHistory, is_unchanged
 from kafkalog.query.header_counts import not_control
 from kafkalog.query.partition_reader import PartitionReader, ScanProblem

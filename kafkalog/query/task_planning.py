@@ -25,7 +25,7 @@ from kafkalog.formats.batch_headers import (
 )
 from kafkalog.formats.layout import LOG_OVERHEAD, MAX_BATCH_BYTES
 from kafkalog.integer_limits import MAX_INT64
-from kafkalog.log.log_segments import from_offset, list_segments, read_on
+from kafkalog.log.reading.log_segments import from_offset, list_segments, read_on
 from kafkalog.segment.file_records import Skipped, Step
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.byte_source import ByteSource

@@ -19,8 +19,8 @@ from tempfile import TemporaryDirectory
 
 from kafkalog.errors import LogArgumentError
 from kafkalog.formats.checkpoint import format_offsets, salvage_offsets
-from kafkalog.log.log_segments import list_first
 from kafkalog.log.ownership import ALL_LOGS, own_directory
+from kafkalog.log.reading.log_segments import list_first
 from kafkalog.log.topic_settings import TopicSettings
 from kafkalog.rehearsal.log_rehearsal import CheckpointedOffsets
 from kafkalog.repairs.id_repair import find_id_changes

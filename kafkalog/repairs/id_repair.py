@@ -17,7 +17,7 @@ from pathlib import Path
 from kafkalog.errors import KafkaLogError
 from kafkalog.formats.partition_files import PartitionMetadata
 from kafkalog.formats.properties import format_properties, parse_properties
-from kafkalog.log.cluster_metadata import METADATA_PARTITION
+from kafkalog.log.reading.cluster_metadata import METADATA_PARTITION
 from kafkalog.manager.cluster_image import ClusterImage
 from kafkalog.manager.identity import read_identity
 from kafkalog.repairs.partition_repair import FileChange

@@ -22,9 +22,9 @@ from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.formats.checkpoint import EpochEntry
 from kafkalog.formats.layout import MAX_OFFSET_DELTA
 from kafkalog.integer_limits import MAX_INT64
-from kafkalog.log.cluster_metadata import METADATA_PARTITION
 from kafkalog.log.leader_epochs import read_epochs
-from kafkalog.log.log_segments import segments_read
+from kafkalog.log.reading.cluster_metadata import METADATA_PARTITION
+from kafkalog.log.reading.log_segments import segments_read
 from kafkalog.log.topic_settings import PartitionSettings
 from kafkalog.rehearsal.log_rehearsal import (
     CheckpointedOffsets,

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final, Self
 
 from kafkalog.decoding.read_policy import Bounds, ReadPolicy
 from kafkalog.errors import DataLossError
-from kafkalog.log.log_segments import list_segments
-from kafkalog.log.offset_lookup import find_end
+from kafkalog.log.reading.log_segments import list_segments
+from kafkalog.log.reading.offset_lookup import find_end
 from kafkalog.optional_packages import require
 from kafkalog.query.scan import Scan
 from kafkalog.query.sources import ByteRange, PartitionSource

@@ -24,8 +24,8 @@ from typing import Final
 from kafkalog.cleaner.log_copies import try_cleaning
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.errors import ConfigError, KafkaLogError
-from kafkalog.log.cluster_metadata import METADATA_PARTITION
-from kafkalog.log.log_segments import list_first
+from kafkalog.log.reading.cluster_metadata import METADATA_PARTITION
+from kafkalog.log.reading.log_segments import list_first
 from kafkalog.log.recovery.log_loading import check_log
 from kafkalog.log.topic_settings import PartitionSettings, TopicSettings
 from kafkalog.manager.cluster_image import ClusterImage

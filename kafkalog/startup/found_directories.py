@@ -17,8 +17,8 @@ from kafkalog.errors import (
     UnsupportedFormatError,
 )
 from kafkalog.formats.properties import MetaProperties
-from kafkalog.log.cluster_metadata import METADATA_PARTITION
 from kafkalog.log.ownership import Name
+from kafkalog.log.reading.cluster_metadata import METADATA_PARTITION
 from kafkalog.log.runtime import DISK_FAILURES
 from kafkalog.manager.found_logs import distinct_directories
 from kafkalog.manager.identity import Owner, check_identities, read_identity

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from kafkalog.log.cluster_metadata import METADATA_PARTITION
+from kafkalog.log.reading.cluster_metadata import METADATA_PARTITION
 from kafkalog.segment.segment_files import oversize
 from kafkalog.storage.file_names import BOOTSTRAP, SEGMENT_KINDS, parse_file_name
 from kafkalog.verification.path_verification import verify, verify_locked

@@ -23,7 +23,7 @@ from typing import Final
 from kafkalog.errors import KafkaLogError, StrayFileError
 from kafkalog.formats.partition_files import PartitionMetadata
 from kafkalog.formats.properties import MetaProperties
-from kafkalog.log.cluster_metadata import ClusterSettings, read_cluster_settings
+from kafkalog.log.reading.cluster_metadata import ClusterSettings, read_cluster_settings
 from kafkalog.manager.cluster_image import ClusterImage
 from kafkalog.storage.byte_source import read_regular
 from kafkalog.storage.file_names import (

@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafkalog.formats.layout import NO_LEADER_EPOCH
-from kafkalog.log.log_segments import list_first, segments_read
-from kafkalog.log.remote_offsets import find_missing_start
+from kafkalog.log.reading.log_segments import list_first, segments_read
+from kafkalog.log.reading.remote_offsets import find_missing_start
 from kafkalog.rehearsal.segment_contents import SegmentContents
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.byte_source import read_regular

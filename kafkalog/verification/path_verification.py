@@ -28,7 +28,7 @@ from kafkalog.config import BrokerConfig
 from kafkalog.errors import KafkaLogError, NotALogDirectoryError
 from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.indexes.index_table import base_offset_of
-from kafkalog.log.cluster_metadata import METADATA_PARTITION, ClusterSettings
+from kafkalog.log.reading.cluster_metadata import METADATA_PARTITION, ClusterSettings
 from kafkalog.manager.identity import read_identity
 from kafkalog.progress import Advance, Progress
 from kafkalog.storage.byte_source import read_regular

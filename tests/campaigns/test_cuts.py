@@ -22,7 +22,7 @@ from kafkalog.formats.properties import MetaProperties, parse_properties
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.indexes.txn_index import TransactionIndex
-from kafkalog.log.metadata_snapshot import MetadataSnapshot
+from kafkalog.log.reading.metadata_snapshot import MetadataSnapshot
 from tests.campaigns import sources
 from tests.query.batches import KINDS
 

@@ -16,7 +16,7 @@ from kafkalog.codecs.compression import bounded_decompressor, compress, decompre
 from kafkalog.decoding.record_batch import RecordBatch
 from kafkalog.errors import CorruptRecordError, LocatedError
 from kafkalog.formats.layout import BATCH
-from kafkalog.log.metadata_snapshot import MetadataSnapshot
+from kafkalog.log.reading.metadata_snapshot import MetadataSnapshot
 from kafkalog.query.scan_columns import COLUMNS
 from tests import reference
 from tests.fuzz.checksums import batch_around, correct_checksums, message_around

@@ -3,7 +3,7 @@
 from kafkalog import RecordBatchBuilder
 from kafkalog.decoding.record_batch import Record, TimestampType
 from kafkalog.formats.partition_files import PartitionMetadata
-from kafkalog.log.metadata_snapshot import MetadataSnapshot
+from kafkalog.log.reading.metadata_snapshot import MetadataSnapshot
 from kafkalog.messages.schema_tables import schemas_of
 from tests.log.writing import NOW
 

@@ -9,8 +9,8 @@ import kafkalog
 from kafkalog.config import LogConfig
 from kafkalog.errors import NotALogDirectoryError, OffsetOutOfRangeError
 from kafkalog.formats.producer_snapshot import ENTRY
-from kafkalog.log.log_segments import list_segments
 from kafkalog.log.producers.producer_state import apply, as_entries
+from kafkalog.log.reading.log_segments import list_segments
 from kafkalog.query.listing import list_path
 from kafkalog.segment.file_records import Step
 from kafkalog.segment.log_segment import LogSegment

@@ -7,7 +7,7 @@ import pytest
 from kafkalog.decoding.record_batch import Record
 from kafkalog.errors import CorruptRecordError
 from kafkalog.formats.layout import TimestampType
-from kafkalog.log.metadata_snapshot import MetadataSnapshot
+from kafkalog.log.reading.metadata_snapshot import MetadataSnapshot
 from tests import golden_data
 
 FILES = sorted(

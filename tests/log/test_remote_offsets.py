@@ -14,7 +14,7 @@ from kafkalog import (
     TieredLogWarning,
     UnknownSettingsWarning,
 )
-from kafkalog.log.remote_offsets import MissingStart, log_start_of
+from kafkalog.log.reading.remote_offsets import MissingStart, log_start_of
 from kafkalog.storage.checkpoint_file import (
     LEADER_EPOCHS,
     LOG_STARTS,

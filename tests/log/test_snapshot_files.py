@@ -5,7 +5,6 @@ import pytest
 
 from kafkalog.errors import CorruptSnapshotError, StrayFileError
 from kafkalog.formats.producer_snapshot import parse_snapshot
-from kafkalog.log.log_segments import list_segments
 from kafkalog.log.markers import read_markers
 from kafkalog.log.producers.producer_entry import BatchMetadata, ProducerStateEntry
 from kafkalog.log.producers.producer_manager import ProducerStateManager
@@ -15,6 +14,7 @@ from kafkalog.log.producers.snapshot_files import (
     format_entries,
     parse_entries,
 )
+from kafkalog.log.reading.log_segments import list_segments
 from kafkalog.segment.file_records import Step
 from kafkalog.storage.durable_file import DISK
 from kafkalog.testing import TracingDisk

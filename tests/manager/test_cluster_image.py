@@ -6,7 +6,7 @@ import pytest
 
 from kafkalog import ConfigError, CorruptRecordError
 from kafkalog.errors import NotALogDirectoryError
-from kafkalog.log.cluster_metadata import Replicas
+from kafkalog.log.reading.cluster_metadata import Replicas
 from kafkalog.manager.cluster_image import ClusterImage
 from kafkalog.messages.schema_tables import schemas_of
 from kafkalog.storage.checkpoint_file import read_offsets

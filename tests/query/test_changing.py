@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from kafkalog.log.transactions import find_stable
+from kafkalog.log.reading.transactions import find_stable
 from kafkalog.query.scan_columns import COLUMNS
 from kafkalog.segment import file_records
 from kafkalog.storage.byte_source import FileSource

@@ -8,9 +8,9 @@ import kafkalog
 from kafkalog.decoding.read_policy import SKIPPING
 from kafkalog.export.file_export import write_files
 from kafkalog.log import log_segments
-from kafkalog.log.cluster_metadata import read_cluster_settings
-from kafkalog.log.transaction_history import ended_transactions
-from kafkalog.log.transactions import replay_partition
+from kafkalog.log.reading.cluster_metadata import read_cluster_settings
+from kafkalog.log.reading.transaction_history import ended_transactions
+from kafkalog.log.reading.transactions import replay_partition
 from tests.log.clusters import TOPICS, metadata_log
 from tests.query.batches import build
 

@@ -25,7 +25,6 @@ from kafkalog.formats.layout import (
     TRANSACTIONAL_FLAG,
 )
 from kafkalog.formats.producer_snapshot import ENTRY
-from kafkalog.log.log_segments import entry_steps, list_segments
 from kafkalog.log.markers import known_markers
 from kafkalog.log.producers.newest_snapshot import newest_snapshot
 from kafkalog.log.producers.producer_entry import (
@@ -34,6 +33,7 @@ from kafkalog.log.producers.producer_entry import (
     ProducerStateEntry,
     last_sequence_of,
 )
+from kafkalog.log.reading.log_segments import entry_steps, list_segments
 from kafkalog.segment.file_records import Step
 from kafkalog.storage.location import Location
 

@@ -33,6 +33,7 @@ from kafkalog.log.leader_epochs import LeaderEpochs
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.producers.producer_loading import rebuild_producers
 from kafkalog.log.producers.producer_manager import ProducerStateManager
+from kafkalog.log.reading.remote_offsets import log_start_of
 from kafkalog.log.recovery.leftover_files import (
     Listing,
     clear_leftovers,
@@ -45,7 +46,6 @@ from kafkalog.log.recovery.recovery_report import (
 )
 from kafkalog.log.recovery.segment_recovery import Cut, count_data, recover_segment
 from kafkalog.log.recovery.segment_splitting import split_segment
-from kafkalog.log.remote_offsets import log_start_of
 from kafkalog.log.rolling import open_segment
 from kafkalog.log.runtime import Runtime
 from kafkalog.log.segment_map import SegmentMap

@@ -32,7 +32,7 @@ from typing import Final, NamedTuple
 
 from kafkalog.errors import CorruptCheckpointError, KafkaLogError, TieredLogWarning
 from kafkalog.formats.checkpoint import parse_epochs
-from kafkalog.log.cluster_metadata import (
+from kafkalog.log.reading.cluster_metadata import (
     METADATA_PARTITION,
     ClusterSettings,
     is_tiered_by,

@@ -28,9 +28,9 @@ from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.formats.layout import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.integer_limits import MAX_INT64
-from kafkalog.log.log_segments import from_offset, list_segments, read_on
 from kafkalog.log.markers import control_records
 from kafkalog.log.producers.newest_snapshot import snapshot_of_open
+from kafkalog.log.reading.log_segments import from_offset, list_segments, read_on
 from kafkalog.segment.file_records import FileRecords, Step
 from kafkalog.storage.location import Location
 

@@ -17,8 +17,8 @@ from typing import Any, Final, NamedTuple
 
 from kafkalog.decoding.record_batch import RecordBatch
 from kafkalog.errors import CorruptRecordError, LocatedError
-from kafkalog.log.log_segments import from_offset, list_segments, read_on
-from kafkalog.log.metadata_snapshot import MetadataSnapshot
+from kafkalog.log.reading.log_segments import from_offset, list_segments, read_on
+from kafkalog.log.reading.metadata_snapshot import MetadataSnapshot
 from kafkalog.messages.internal_records import decode_metadata, metadata_type
 from kafkalog.segment.file_records import Step
 from kafkalog.storage.file_names import METADATA_TOPIC, PartitionDir, parse_file_name

@@ -20,7 +20,12 @@ from kafkalog.errors import LocatedError
 from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.formats.timestamps import Times, all_as_ms
-from kafkalog.log.log_segments import OpenSegment, from_offset, list_segments, read_on
+from kafkalog.log.reading.log_segments import (
+    OpenSegment,
+    from_offset,
+    list_segments,
+    read_on,
+)
 from kafkalog.segment.file_records import Skipped
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.location import Location

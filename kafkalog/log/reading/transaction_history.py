@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.errors import LocatedError
-from kafkalog.log.log_segments import entry_steps, list_segments
 from kafkalog.log.producers.newest_snapshot import newest_snapshot
 from kafkalog.log.producers.producer_state import producer_states_at
-from kafkalog.log.transactions import NO_DATA, TransactionReplay, replay_with
+from kafkalog.log.reading.log_segments import entry_steps, list_segments
+from kafkalog.log.reading.transactions import NO_DATA, TransactionReplay, replay_with
 from kafkalog.storage.location import Location
 
 UNKNOWN: Final = NO_DATA
