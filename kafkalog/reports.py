@@ -41,9 +41,18 @@ Int32 = Annotated[int, "int32"]
 
 
 class ReportRow:
-    """A row of a report, or an object in it: a dataclass."""
+    """A row of a report, or an object in it: a dataclass.
+
+    Attributes
+    ----------
+    IMPORTANCE : tuple of str
+        The columns that a narrow table shows, beginning with the most important; then
+        come the others in their order.
+    """
 
     __slots__ = ()
+
+    IMPORTANCE: ClassVar[Sequence[str]] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the attributes as they are printed in JSON.
@@ -132,9 +141,28 @@ class ReportBase(ReportRow):
     @classmethod
     def _columns(cls) -> dict[str, Any]:
         """Return the columns of the rows and their annotations, in order."""
+        return columns_of(cls._row())
+
+    @classmethod
+    def _row(cls) -> type[Any]:
+        """Return the class of the rows."""
         if not cls.ROWS:
-            return columns_of(cls)
-        return columns_of(get_args(get_type_hints(cls)[cls.ROWS])[0])
+            return cls
+        row: type[Any] = get_args(get_type_hints(cls)[cls.ROWS])[0]
+        return row
+
+    @classmethod
+    def importance(cls) -> Sequence[str]:
+        """Return the columns that a narrow table shows, the most important first.
+
+        Examples
+        --------
+        >>> from kafkalog.query.diff_report import DiffReport
+        >>> DiffReport.importance()[:3]
+        ('topic', 'partition', 'equal')
+        """
+        importance: Sequence[str] = cls._row().IMPORTANCE
+        return importance
 
     def to_arrow(self) -> pa.Table:
         """Return the rows as a table.

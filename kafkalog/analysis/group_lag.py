@@ -73,6 +73,15 @@ LAG: Final = pa.schema(
         pa.field("lag", pa.int64()),
     ]
 )
+BY_IMPORTANCE: Final = (
+    *GROUP_ORDER,
+    "lag",
+    "offset",
+    "log_end_offset",
+    "is_beyond_log_end",
+    "commit_timestamp",
+)
+"""The columns that a narrow table shows, the most important first."""
 MARKED_GROUPS: Final = LAG.names[: -len(("log_start_offset", "log_end_offset", "lag"))]
 UNKNOWN_COMMIT: Final = (None,) * (len(GROUPS) - len(GROUP_ORDER))
 

@@ -86,6 +86,15 @@ TXNS: Final = pa.schema(
         "command": pa.string(),
     }
 )
+BY_IMPORTANCE: Final = (
+    "topic",
+    "partition",
+    "state",
+    "transactional_id",
+    "first_offset",
+    "last_timestamp",
+)
+"""The columns that a narrow table shows, the most important first."""
 STATE: Final = TXNS.names.index("state")
 PRODUCER_IDS: Final = ("previous_producer_id", "next_producer_id", "producer_id")
 DEAD: Final = STATES[6]

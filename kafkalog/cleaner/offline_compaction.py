@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -96,6 +96,17 @@ class CompactionReport(ReportBase):
     >>> CompactionReport("state", 0, 2, 1, 80, 71, 0, 1, 2)
     <CompactionReport: state-0: 2 records, 80 bytes before; 1 record, 71 bytes after>
     """
+
+    IMPORTANCE: ClassVar = (
+        "topic",
+        "partition",
+        "records_before",
+        "records_after",
+        "bytes_before",
+        "bytes_after",
+        "unchanged_because",
+        "tombstones",
+    )
 
     topic: str
     partition: Int32

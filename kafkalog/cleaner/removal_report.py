@@ -67,6 +67,16 @@ class Removal(ReportRow):
         The time of the removal, in ms since 1970: the time of the report, or later.
     """
 
+    IMPORTANCE: ClassVar = (
+        "topic",
+        "partition",
+        "removed_by",
+        "bytes",
+        "segment",
+        "at",
+        "records",
+    )
+
     topic: str
     partition: Int32
     segment: str
@@ -206,6 +216,8 @@ class Reason(ReportRow):
         The time up to which the rule keeps the segment, in ms since 1970; None if there
         is no such time, or if it is unknown.
     """
+
+    IMPORTANCE: ClassVar = ("rule", "value", "until")
 
     rule: KeepRule | RemovalCause
     setting: str | None

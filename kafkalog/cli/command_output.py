@@ -15,8 +15,8 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Self
 
 from kafkalog.cli import exits, terminal
-from kafkalog.cli.text_table import SAMPLE_ROWS, Table, TableColumn, lines_of
-from kafkalog.reports import as_cell
+from kafkalog.cli.text_table import SAMPLE_ROWS, Cut, Table, TableColumn, lay_out
+from kafkalog.reports import as_cell, counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,7 +36,12 @@ class TableField:
     title: str
     spell: Callable[[Any], str] = as_cell
     right: bool = False
-    may_be_cut: bool = False
+    cut: Cut | None = None
+
+    def column(self, importance: Sequence[str]) -> TableColumn:
+        """Return the column; one that is not in `importance` is least important."""
+        rank = [*importance, self.name].index(self.name)
+        return TableColumn(self.title, self.right, self.cut, rank=rank)
 
 
 def chosen_format(form: str | None) -> str:
@@ -49,13 +54,16 @@ def print_rows(
     fields: Sequence[TableField],
     form: str,
     *,
+    importance: Sequence[str] = (),
     no_color: bool = False,
 ) -> None:
-    """Print rows as they arrive; a table shows only `fields` of their members."""
+    """Print rows as they arrive; a table shows only `fields` of their members.
+
+    `importance` has the names of columns, beginning with those that are shown on the
+    narrowest terminal; then come the others in their order.
+    """
     if form == "table":
-        columns = [TableColumn(f.title, f.right, f.may_be_cut) for f in fields]
-        cells = (cells_of(row, fields) for row in rows)
-        _print_table(columns, cells, no_color=no_color)
+        report_dropped(print_table(rows, fields, importance, no_color=no_color))
     elif form == "csv":
         for lines in _csv_of(rows):
             emit_csv("\n".join(lines) + "\n")
@@ -90,11 +98,17 @@ def print_report(
     if form == "json":
         rows = ({"schema": report.schema, **row} for row in rows)
     first = list(islice(rows, 1))
-    if first or form != "table":
-        print_rows(chain(first, rows), fields, form, no_color=no_color)
+    dropped: Sequence[str] = ()
+    if form != "table":
+        print_rows(chain(first, rows), fields, form)
+    elif first:
+        importance = report.importance()
+        rows = chain(first, rows)
+        dropped = print_table(rows, fields, importance, no_color=no_color)
     if form == "table":
         for line in (*details, *report.notes(), *[str(report)] * summary):
             emit(f"{terminal.escape(line)}\n")
+        report_dropped(dropped)
     elif form != "json":
         for line in report.notes():
             exits.print_error(line)
@@ -129,10 +143,16 @@ def print_records(
     """
     left = sys.maxsize if limit is None else limit
     shown, form = scan.columns, chosen_format(form)
+    importance = scan_importance(scan)
     if decode:
         scan = decodable(scan)
     with RecordPrinter(
-        shown, form, no_color=no_color, decode=decode, spellings=spellings
+        shown,
+        form,
+        no_color=no_color,
+        decode=decode,
+        spellings=spellings,
+        importance=importance,
     ) as printer:
         chunks = scan.chunks(reuse=scan.threads == 1) if left else iter(())
         for records in chunks:
@@ -140,6 +160,14 @@ def print_records(
             if not left:
                 break
     exits.report_problems(scan.problems)
+
+
+def scan_importance(scan: Scan) -> list[str]:
+    """Return the columns of a scan, the most important first."""
+    from kafkalog.query.scan_columns import importance_of
+
+    places = ((source.topic, source.partition) for source, _ in scan.sources)
+    return importance_of(scan.columns, places)
 
 
 def decodable(scan: Scan) -> Scan:
@@ -167,10 +195,11 @@ class RecordPrinter:
         no_color: bool = False,
         decode: bool = False,
         spellings: Mapping[str, str],
+        importance: Sequence[str],
     ) -> None:
         from kafkalog.export import text_lines
 
-        self._spellings = spellings
+        self._spellings, self._importance = spellings, importance
         self._columns, self._form, self._decode = columns, form, decode
         self._coloured = terminal.is_coloured(no_color=no_color)
         self._table: Table | None = None
@@ -184,8 +213,14 @@ class RecordPrinter:
 
     def __exit__(self, *_: object) -> None:
         self.flush()
-        if self._form == "table" and self._table is None:
-            self._print_rows()
+        if self._form == "table":
+            if self._table is None:
+                self._print_rows()
+            assert self._table is not None
+            report_dropped(
+                [self._columns[i] for i in self._table.dropped],
+                "--columns or --format jsonl",
+            )
         elif self._form == "json":
             self._list.end()
 
@@ -228,9 +263,12 @@ class RecordPrinter:
             from kafkalog.cli.record_cells import table_columns
 
             self._table = Table(
-                table_columns(self._columns, decode=self._decode),
+                table_columns(
+                    self._columns, decode=self._decode, importance=self._importance
+                ),
                 rows[:SAMPLE_ROWS],
                 width=terminal.columns_wide(),
+                drops=sys.stdout.isatty(),
                 coloured=self._coloured,
             )
             emit(f"{self._table.heading}\n")
@@ -246,9 +284,10 @@ def cells_of(row: Row, fields: Sequence[TableField]) -> list[str]:
 def table_of(fields: Sequence[TableField], rows: Sequence[Sequence[str]]) -> Table:
     """Return a table for the terminal, with widths that fit `rows`."""
     return Table(
-        [TableColumn(f.title, f.right, f.may_be_cut) for f in fields],
+        [field.column(()) for field in fields],
         rows,
         width=terminal.columns_wide(),
+        drops=sys.stdout.isatty(),
         coloured=terminal.is_coloured(no_color=False),
     )
 
@@ -258,17 +297,32 @@ def _cell(field: TableField, row: Row) -> str:
     return "-" if value is None else terminal.escape(field.spell(value))
 
 
-def _print_table(
-    columns: Sequence[TableColumn], rows: Iterable[Sequence[str]], *, no_color: bool
-) -> None:
-    lines = lines_of(
-        columns,
-        rows,
+def print_table(
+    rows: Iterable[Row],
+    fields: Sequence[TableField],
+    importance: Sequence[str] = (),
+    *,
+    no_color: bool = False,
+) -> list[str]:
+    """Print rows as a table; return the names of the columns that did not fit."""
+    table, lines = lay_out(
+        [field.column(importance) for field in fields],
+        (cells_of(row, fields) for row in rows),
         width=terminal.columns_wide(),
+        drops=sys.stdout.isatty(),
         coloured=terminal.is_coloured(no_color=no_color),
     )
     for line in lines:
         emit(f"{line}\n")
+    return [fields[i].name for i in table.dropped]
+
+
+def report_dropped(names: Sequence[str], shown_by: str = "--format jsonl") -> None:
+    """Report the columns that did not fit on standard error, in one line."""
+    if names:
+        sys.stdout.flush()
+        more = counted(len(names), "more column")
+        exits.print_error(f"{more}: {', '.join(names)}; {shown_by} shows them")
 
 
 def _csv_of(rows: Iterable[Row]) -> Iterator[list[str]]:

@@ -5,11 +5,11 @@ This is a separate module because it needs NumPy, which most commands do not imp
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kafkalog.cli.terminal import escape, in_utc
-from kafkalog.cli.text_table import TableColumn
+from kafkalog.cli.text_table import Cut, TableColumn
 from kafkalog.export.internal_topic_json import decoded_cells
 from kafkalog.export.text_lines import BASE64, TEXT, spell_base64
 from kafkalog.query.chunk_columns import BytesColumn, HeadersColumn
@@ -18,19 +18,27 @@ from kafkalog.query.records import Records
 NULL: Final = "null"
 SHOWN_BYTES: Final = 1024
 """The rest of a value is ignored: no terminal is that wide."""
-CUTTABLE: Final = ("key", "value", "headers")
+CUTS: Final[dict[str, Cut]] = {
+    "topic": "name",
+    "key": "key",
+    "value": "value",
+    "headers": "key",
+}
 DECODED: Final = ("key", "value")
-LEFT: Final = ("topic", "timestamp", "codec", "segment", *CUTTABLE)
+LEFT: Final = ("timestamp", "codec", "segment", *CUTS)
 
 
-def table_columns(names: tuple[str, ...], *, decode: bool = False) -> list[TableColumn]:
+def table_columns(
+    names: tuple[str, ...], *, importance: Sequence[str], decode: bool = False
+) -> list[TableColumn]:
     """Return the table's columns for those of a scan; decoded columns are never cut."""
     return [
         TableColumn(
             name,
             name not in LEFT,
-            may_be_cut=name in CUTTABLE,
+            CUTS.get(name),
             wraps=decode and name in DECODED,
+            rank=importance.index(name),
         )
         for name in names
     ]

@@ -12,9 +12,9 @@ from kafkalog.cli.command_output import Row, TableField
 from kafkalog.cli.text_table import SAMPLE_ROWS, Table
 
 FIELDS: Final = (
-    TableField("file", "file"),
+    TableField("file", "file", cut="path"),
     TableField("kind", "kind"),
-    TableField("members", "members", may_be_cut=True),
+    TableField("members", "members", cut="value"),
 )
 """A table's columns: members of all rows, and one for the other members."""
 
@@ -57,7 +57,8 @@ class RowPrinter(AbstractContextManager["RowPrinter"]):
         if self._form == "json":
             self._list.end()
         elif self._form == "table":
-            self._begin_table()
+            table = self._begin_table()
+            command_output.report_dropped([FIELDS[i].name for i in table.dropped])
 
     def _show(self, cells: list[str]) -> None:
         if self._table is not None:
@@ -67,14 +68,15 @@ class RowPrinter(AbstractContextManager["RowPrinter"]):
         if len(self._kept) == SAMPLE_ROWS:
             self._begin_table()
 
-    def _begin_table(self) -> None:
-        """Print the heading and the rows kept, once."""
+    def _begin_table(self) -> Table:
+        """Print the heading and the rows kept, once; return the table."""
         if self._table is None:
             self._table = command_output.table_of(FIELDS, self._kept)
             command_output.emit(f"{self._table.heading}\n")
             for cells in self._kept:
                 command_output.emit(f"{self._table.line(cells)}\n")
             self._kept.clear()
+        return self._table
 
     def _csv_cells(self, row: Row) -> Iterator[str]:
         """Yield a row's cells; text is quoted: an empty string differs from null."""

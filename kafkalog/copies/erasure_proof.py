@@ -62,6 +62,8 @@ class Finding(ReportRow):
         The byte of the first occurrence, or of the batch of the first record.
     """
 
+    IMPORTANCE: ClassVar = ("path", "records", "first_offset", "occurrences")
+
     path: str
     records: int
     first_offset: int | None

@@ -33,6 +33,16 @@ class HealedPartition(ReportRow):
         Why nothing had to be healed, and which replicas could not be read.
     """
 
+    IMPORTANCE: ClassVar = (
+        "topic",
+        "partition",
+        "records",
+        "missing",
+        "why",
+        "bytes_unreadable",
+        "notes",
+    )
+
     topic: str
     partition: Int32
     records: int

@@ -59,6 +59,16 @@ class RestoredPartition(ReportRow):
         Transactions that were open in the copy, and that a marker has aborted.
     """
 
+    IMPORTANCE: ClassVar = (
+        "topic",
+        "partition",
+        "log_start_offset",
+        "log_end_offset",
+        "records",
+        "excluded_records",
+        "open_transactions",
+    )
+
     topic: str
     partition: Int32
     topic_id: str | None

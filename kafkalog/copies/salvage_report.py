@@ -37,6 +37,14 @@ class SalvagedPartition(ReportRow):
         Segments that retention had marked ``.deleted``, and that were written.
     """
 
+    IMPORTANCE: ClassVar = (
+        "topic",
+        "partition",
+        "records",
+        "missing",
+        "bytes_unreadable",
+    )
+
     topic: str
     partition: Int32
     records: int

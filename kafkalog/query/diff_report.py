@@ -33,6 +33,16 @@ class PartitionDiff(ReportRow):
         before the log start of the other.
     """
 
+    IMPORTANCE: ClassVar = (
+        "topic",
+        "partition",
+        "equal",
+        "why",
+        "first_difference",
+        "records_only_in_a",
+        "records_only_in_b",
+    )
+
     topic: str
     partition: Int32
     equal: bool

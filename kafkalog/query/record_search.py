@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +42,10 @@ class Condition:
     value: Pattern | None = None
     headers: tuple[tuple[bytes, Pattern | None], ...] = ()
     producer_ids: tuple[int, ...] = ()
+
+
+BY_IMPORTANCE: Final = ("offset", "path", "position", "record_index", "partition")
+"""The columns of a location that a narrow table shows, the most important first."""
 
 
 class RecordLocation(NamedTuple):

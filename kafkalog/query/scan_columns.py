@@ -51,6 +51,34 @@ DEFAULT_COLUMNS: Final = COLUMNS[:8]
 """The columns of a scan by default."""
 
 
+BY_IMPORTANCE: Final = ("value", "offset", "key", "timestamp", "headers")
+"""The columns that a narrow table shows, the most important first."""
+
+
+def importance_of(
+    columns: Sequence[str], places: Iterable[tuple[str, int]]
+) -> list[str]:
+    """Return columns by importance: those of `BY_IMPORTANCE`, then the others.
+
+    Columns other than the default ones were asked for, and are in the order given.
+    The topic and the partition matter if there are several.
+
+    >>> importance_of(DEFAULT_COLUMNS, [("orders", 0), ("orders", 1)])[:4]
+    ['value', 'offset', 'partition', 'key']
+    >>> importance_of(["key", "segment", "value"], [("orders", 0)])
+    ['key', 'segment', 'value']
+    """
+    if tuple(columns) != DEFAULT_COLUMNS:
+        return [*columns]
+    topics, partitions = set[str](), set[tuple[str, int]]()
+    for topic, partition in places:
+        topics.add(topic)
+        partitions.add((topic, partition))
+    names = ["partition"] * (len(partitions) > 1) + ["topic"] * (len(topics) > 1)
+    value, offset, *others = BY_IMPORTANCE
+    return [*dict.fromkeys((value, offset, *names, *others, *columns))]
+
+
 def choose_columns(columns: Iterable[str] | None) -> tuple[str, ...]:
     """Return valid names of columns, in the same order; for None, the default columns.
 

@@ -51,6 +51,16 @@ class RepairAction(ReportRow):
         Whether the change is made only if the loss of data is allowed.
     """
 
+    IMPORTANCE: ClassVar = (
+        "path",
+        "action",
+        "reason",
+        "records_lost",
+        "first_offset",
+        "last_offset",
+        "position",
+    )
+
     path: str
     action: RepairKind
     position: int | None = None

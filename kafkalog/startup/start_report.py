@@ -105,6 +105,16 @@ class PartitionStart(ReportRow):
         What else happens, and why.
     """
 
+    IMPORTANCE: ClassVar = (
+        "directory",
+        "state",
+        "records_lost",
+        "bytes_to_read",
+        "notes",
+        "cut_from_offset",
+        "bytes_cut",
+    )
+
     topic: str
     partition: Int32
     directory: str

@@ -132,6 +132,16 @@ class Problem(ReportRow):
     (True, 'nothing')
     """
 
+    IMPORTANCE: ClassVar = (
+        "severity",
+        "path",
+        "message",
+        "position",
+        "cause",
+        "offset",
+        "recovery",
+    )
+
     path: str
     position: int | None
     offset: int | None

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import os
 import pty
 import subprocess
 import sys
 import termios
-from contextlib import suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from threading import Thread
+from unittest import mock
 
 from click.testing import CliRunner
 
-from kafkalog.cli.main import group
+from kafkalog.cli.main import group, main
 from kafkalog.query.scan_columns import COLUMNS
 from tests.query import kafka_rows
 
@@ -34,6 +37,44 @@ def run(*arguments, **settings):
     )
 
 
+def within_terminal(*arguments, width):
+    """Run the command line in this process with a terminal as standard output.
+
+    Return what the terminal received, and standard error.
+    """
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, width))
+    errors, received = io.StringIO(), []
+    reader = Thread(target=lambda: received.append(everything(ours)))
+    reader.start()
+    with (
+        os.fdopen(theirs, "w", encoding="utf-8") as terminal,
+        mock.patch.dict(os.environ, {"TERM": "xterm"}),
+        mock.patch.object(sys, "__stdout__", terminal),
+        redirect_stdout(terminal),
+        redirect_stderr(errors),
+    ):
+        for name in ("NO_COLOR", "COLUMNS"):
+            os.environ.pop(name, None)
+        code = main([str(one) for one in arguments])
+    reader.join()
+    assert code in (0, 1), errors.getvalue()
+    return received[0].decode(), errors.getvalue()
+
+
+def everything(terminal):
+    """Return what a terminal receives until its other side is closed; close it."""
+    sent = b""
+    while True:
+        chunk = b""
+        with suppress(OSError):  # as Linux reports that the other side has closed
+            chunk = os.read(terminal, 1 << 16)
+        if not chunk:
+            os.close(terminal)
+            return sent
+        sent += chunk
+
+
 def on_terminal(*arguments, width=100, fails=False, **settings):
     """Run the command line on a terminal; return what the terminal received."""
     ours, theirs = pty.openpty()
@@ -52,15 +93,7 @@ def on_terminal(*arguments, width=100, fails=False, **settings):
         env=inherited | variables,
     )
     os.close(theirs)
-    sent = b""
-    while True:
-        chunk = b""
-        with suppress(OSError):  # as Linux reports that the other side has closed
-            chunk = os.read(ours, 1 << 16)
-        if not chunk:
-            break
-        sent += chunk
-    os.close(ours)
+    sent = everything(ours)
     assert bool(process.wait()) == fails
     return sent.decode()
 

@@ -3,6 +3,10 @@
 import json
 import os
 import re
+import shlex
+import shutil
+import subprocess
+import time
 
 import pytest
 from hypothesis import given
@@ -11,13 +15,16 @@ from rich.cells import cell_len
 
 import kafkalog
 from kafkalog.cli import terminal
-from kafkalog.cli.text_table import TableColumn, lines_of
+from kafkalog.cli.text_table import CUT, SAMPLE_ROWS, TableColumn, lay_out
+from kafkalog.query.scan_columns import DEFAULT_COLUMNS
+from tests import golden_data
 
 from . import golden
-from .shell import call, on_terminal, run
+from .shell import COMMAND, call, objects, on_terminal, run, within_terminal
 
 ORDERS = golden.CLEAN / "orders.zstd-0"
 BOLD = "\x1b[1m"
+RESET = "\x1b[0m"
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp.exe\r\nline"
 CONTROL_CHARACTERS = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e]"
@@ -33,13 +40,156 @@ def hostile_log(tmp_path):
     return path
 
 
-def test_a_terminal_gets_a_table_of_its_width():
-    sent = on_terminal("cat", ORDERS, width=90)
-    lines = [line for line in sent.replace(BOLD, "").split("\r\n") if line]
-    assert lines[0].split()[:3] == ["topic", "partition", "offset"]
-    assert len(lines) == 1 + len(golden.records("k431-clean", "orders.zstd-0"))
-    assert max(map(cell_len, lines)) <= 115  # numbers are not cut
-    assert any("…" in line for line in lines)
+SEGMENT = golden.CLEAN / "state.none-0" / f"{0:020}.log"
+TABLES = {
+    "cat": ("cat", ORDERS),
+    "head": ("head", golden.CLEAN),
+    "tail": ("tail", golden.CLEAN / "sizes-0"),
+    "columns": ("head", ORDERS, "--columns", "segment,position,codec,headers,value"),
+    "find": ("find", golden.CLEAN, "--offset", "3"),
+    "groups": ("groups", golden.CLEAN),
+    "lag": ("lag", golden.CLEAN),
+    "txns": ("txns", golden.CLEAN),
+    "diff": ("diff", golden.CLEAN, golden.CLEAN),
+    "stats": ("stats", golden.CLEAN, "--sizes", "--quiet"),
+    "preflight": ("preflight", golden_data.logs("k431-crash")),
+    "whatif": ("whatif", golden.CLEAN, "--quiet"),
+    "why": ("why", SEGMENT, "--quiet"),
+    "repair": ("repair", "damaged"),
+    "compact": ("compact", golden.CLEAN, "--dry-run"),
+    "salvage": ("salvage", "damaged", "new", "--dry-run"),
+    "heal": ("heal", "damaged", golden.CLEAN, "new", "--dry-run"),
+    "restore": ("restore", golden.CLEAN, "new", "--dry-run", "--quiet"),
+    "verify": ("verify", "damaged", "--quiet"),
+    "dump": ("dump", "--files", SEGMENT, "--format", "table"),
+}
+IDENTITIES = {
+    "cat": ["offset", "key", "value"],
+    "head": ["partition", "offset", "value"],
+    "columns": ["segment", "codec"],
+    "find": ["offset", "path"],
+    "lag": ["group", "topic", "partition", "lag"],
+    "stats": ["topic", "bytes", "share"],
+    "verify": ["severity", "message"],
+    "repair": ["path", "action"],
+}
+"""Columns that are shown at every width."""
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory):
+    place = tmp_path_factory.mktemp("terminal") / "logs"
+    for name in ("orders.none-0", "ledger-0"):
+        shutil.copytree(golden.CLEAN / name, place / name)
+        log = min((place / name).glob("*.log"))
+        data = bytearray(log.read_bytes())
+        data[100] ^= 1
+        log.write_bytes(data)
+    return place
+
+
+def table_in(sent, *arguments):
+    """Return the lines of a table on a terminal, without what is around it."""
+    lines = sent.replace("\r\n", "\n").splitlines()
+    [start] = [i for i, line in enumerate(lines) if line.startswith(BOLD)]
+    rows = objects(call(*arguments, "--format", "jsonl").stdout)
+    count = len(rows[0]["because"]) if arguments[0] == "why" else len(rows)
+    table = [line.replace(BOLD, "").replace(RESET, "") for line in lines[start:]]
+    assert not any("\x1b" in line for line in table)
+    return table[: 1 + count], table[1 + count :]
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_has_a_line_a_row_that_fits_the_terminal(
+    name, width, damaged, tmp_path
+):
+    places = {"damaged": damaged, "new": tmp_path / "new"}
+    arguments = [places.get(each, each) for each in TABLES[name]]
+    sent, errors = within_terminal(*arguments, width=width)
+    (heading, *rows), after = table_in(sent, *arguments)
+    assert rows
+    assert max(map(cell_len, (heading, *rows))) <= width
+    assert not any(line.startswith(" " * 9) for line in after)  # no row is wrapped
+    assert all(title in heading for title in IDENTITIES.get(name, ()))
+    noted = re.findall(
+        r"^kafkalog: (\d+) more columns?: (.*); .*--format jsonl shows them$",
+        errors,
+        re.MULTILINE,
+    )
+    [(count, names)] = noted or [("0", "")]
+    dropped = names.split(", ") if names else []
+    assert int(count) == len(dropped)
+    if width == 200:
+        rows = objects(call(*arguments, "--format", "jsonl").stdout)
+        assert all(row[each] in (None, "", []) for row in rows for each in dropped)
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_values_are_cut_only_where_other_columns_are_dropped(width):
+    (heading, *rows), _ = table_in(
+        within_terminal("head", golden.CLEAN / "sizes-0", width=width)[0],
+        "head",
+        golden.CLEAN / "sizes-0",
+    )
+    assert heading.split()[-1] in ("value", "headers")
+    assert all(cell_len(row) == width for row in rows if row.endswith(CUT))
+
+
+def test_a_number_wider_than_its_column_narrows_the_texts():
+    columns = [TableColumn("offset", right=True), TableColumn("value", cut="value")]
+    rows = [["1", "x" * 90]] * SAMPLE_ROWS + [["9" * 19, "y" * 90]]
+    _, lines = lay_out(columns, rows, width=60, drops=True)
+    *_, last = lines
+    assert cell_len(last) == 60
+    assert "9" * 19 in last
+    assert last.endswith(f"y{CUT}")
+
+
+def test_a_path_is_cut_at_its_start():
+    columns = [TableColumn("path", cut="path"), TableColumn("size", right=True)]
+    path = "/" + "long/" * 20 + "orders-0/5.log"
+    table, lines = lay_out(columns, [[path, "7"]], width=40, drops=True)
+    _, line = lines
+    assert line.startswith(CUT)
+    assert "long/orders-0/5.log     7" in line
+    assert table.dropped == []
+
+
+def test_a_pipe_gets_all_columns_and_no_note():
+    ran = run("head", ORDERS, "--format", "table")
+    heading, *_ = ran.stdout.decode().splitlines()
+    assert heading.split() == list(DEFAULT_COLUMNS)
+    assert ran.stderr == b""
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_tables_look_the_same_in_tmux(width, tmp_path):
+    """A terminal wraps lines that are too long, which a pipe to one does not show."""
+    shown, ended = tmp_path / "shown", tmp_path / "ended"
+    command = shlex.join([*COMMAND, "head", str(golden.CLEAN), "-n", "20"])
+    tmux = ["tmux", "-S", str(tmp_path / "socket"), "-f", "/dev/null"]
+    capture = shlex.join([*tmux, "capture-pane", "-e", "-p"])
+    script = f"{command}; {capture} > {shown}; touch {ended}; sleep 60"
+    subprocess.run(
+        [*tmux, "new-session", "-d", "-x", str(width), "-y", "50", script],
+        check=True,
+        env={**os.environ, "TERM": "xterm-256color"},
+        cwd=golden_data.GOLDEN.parents[1],
+    )
+    try:
+        while not ended.exists():
+            time.sleep(0.05)
+    finally:
+        subprocess.run([*tmux, "kill-server"], check=False)
+    heading, *lines = shown.read_text().splitlines()
+    assert heading.startswith(BOLD)
+    rows = [re.sub("\x1b\\[[0-9;]*m", "", line) for line in lines[:20]]
+    numbered = re.compile(r"__cluster_metadata +0 +\d+  ")
+    assert all(map(numbered.match, rows))  # none takes two lines
+    assert BOLD not in "".join(lines)
+    assert lines[20].startswith("kafkalog: ")
 
 
 @pytest.mark.parametrize(
@@ -170,11 +320,12 @@ def test_escaped_json_is_equivalent(text):
 )
 def test_a_table_whose_columns_may_all_be_cut_fits(cells, width):
     columns = [
-        TableColumn("one", may_be_cut=True),
-        TableColumn("two", True, may_be_cut=True),
+        TableColumn("one", cut="value"),
+        TableColumn("two", True, cut="value"),
     ]
     rows = [[terminal.escape(cell) for cell in row] for row in cells]
-    lines = list(lines_of(columns, rows, width=width))
+    _, printed = lay_out(columns, rows, width=width)
+    lines = list(printed)
     assert len(lines) == 1 + len(rows)
     assert all(cell_len(line) <= width for line in lines)
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kafkalog.cleaner.corrupt_batches import OnCorruptBatch
 
 FIELDS: Final = (
-    TableField("topic", "topic"),
+    TableField("topic", "topic", cut="name"),
     TableField("partition", "partition", right=True),
     TableField("records_before", "records before", right=True),
     TableField("records_after", "after", right=True),
@@ -35,7 +35,7 @@ FIELDS: Final = (
     TableField("tombstones", "tombstones", right=True),
     TableField("segments_before", "segments before", right=True),
     TableField("segments_after", "after", right=True),
-    TableField("unchanged_because", "unchanged because"),
+    TableField("unchanged_because", "unchanged because", cut="text"),
 )
 
 
@@ -98,7 +98,7 @@ def command(
     --on-corruption skip or keep it is dropped, or copied byte for byte; the exit code
     is 1, too, and standard error and the member corrupt have the batches.
     """
-    from kafkalog.cleaner.offline_compaction import compact
+    from kafkalog.cleaner.offline_compaction import CompactionReport, compact
 
     if destination is not None and apply:
         raise click.UsageError("--output and --apply exclude each other")
@@ -118,7 +118,13 @@ def command(
     form = command_output.chosen_format(form)
     has_reasons = any(row["unchanged_because"] for row in rows)
     fields = FIELDS if has_reasons else FIELDS[:-1]
-    command_output.print_rows(rows, fields, form, no_color=no_color)
+    command_output.print_rows(
+        rows,
+        fields,
+        form,
+        importance=CompactionReport.importance(),
+        no_color=no_color,
+    )
     lines = [line for report in reports for line in report.notes()]
     for line in lines:
         click.echo(terminal.escape(line), err=True)

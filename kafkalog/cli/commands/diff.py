@@ -19,14 +19,14 @@ from kafkalog.cli.command_options import (
 from kafkalog.cli.command_output import TableField
 
 FIELDS: Final = (
-    TableField("topic", "topic"),
+    TableField("topic", "topic", cut="name"),
     TableField("partition", "partition", right=True),
     TableField("equal", "equal"),
     TableField("first_difference", "first difference", right=True),
     TableField("leader_epoch", "leader epoch", right=True),
     TableField("records_only_in_a", "only in a", right=True),
     TableField("records_only_in_b", "only in b", right=True),
-    TableField("why", "why"),
+    TableField("why", "why", cut="text"),
 )
 
 

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from kafkalog.storage.location import Location
 
 FIELDS: Final = (
-    TableField("topic", "topic"),
+    TableField("topic", "topic", cut="name"),
     TableField("partition", "partition", right=True),
     TableField("offset", "offset", right=True),
     TableField("timestamp", "timestamp", terminal.in_utc),
-    TableField("path", "path"),
+    TableField("path", "path", cut="path"),
     TableField("position", "position", right=True),
     TableField("record_index", "record", right=True),
 )
@@ -136,7 +136,7 @@ def command(
     The exit code is 0 even if nothing was found; a message on standard error states
     that, and whether a control record is at the offset.
     """
-    from kafkalog.query.record_search import locate_records
+    from kafkalog.query.record_search import BY_IMPORTANCE, locate_records
 
     if offset is None and timestamp is None and not any(filters.values()):
         raise click.UsageError(
@@ -155,7 +155,11 @@ def command(
             yield _row(place)
 
     command_output.print_rows(
-        counted(), FIELDS, command_output.chosen_format(form), no_color=no_color
+        counted(),
+        FIELDS,
+        command_output.chosen_format(form),
+        importance=BY_IMPORTANCE,
+        no_color=no_color,
     )
     if not count:
         exits.print_error(

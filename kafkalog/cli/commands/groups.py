@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from kafkalog.storage.location import Location
 
 COMMIT: Final = (
-    TableField("group", "group"),
-    TableField("topic", "topic"),
+    TableField("group", "group", cut="name"),
+    TableField("topic", "topic", cut="name"),
     TableField("partition", "partition", right=True),
     TableField("offset", "offset", right=True),
 )
@@ -36,7 +36,7 @@ FIELDS: Final = (
     TableField("leader_epoch", "leader epoch", right=True),
     COMMITTED,
     *MARKS,
-    TableField("metadata", "metadata", may_be_cut=True),
+    TableField("metadata", "metadata", cut="value"),
 )
 
 
@@ -74,12 +74,14 @@ def command(
     The exit code is 1 if a batch or a record is corrupt. It is skipped, and a group
     has the offset that it had committed before.
     """
-    from kafkalog.analysis.group_lag import readable_groups, selected
+    from kafkalog.analysis.group_lag import BY_IMPORTANCE, readable_groups, selected
     from kafkalog.query.scan import scan
 
     found = scan(list(paths), on_corruption="skip")
     table, problems = readable_groups(found, at)
     rows = command_output.rows_of(selected(table, names or None, **selection))
     form = command_output.chosen_format(form)
-    command_output.print_rows(rows, FIELDS, form, no_color=no_color)
+    command_output.print_rows(
+        rows, FIELDS, form, importance=BY_IMPORTANCE, no_color=no_color
+    )
     exits.report_problems(problems)

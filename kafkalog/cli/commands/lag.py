@@ -70,12 +70,14 @@ def command(
     has the offset that it had committed before. If a log cannot be read, its offsets
     are null.
     """
-    from kafkalog.analysis.group_lag import readable_lag, selected
+    from kafkalog.analysis.group_lag import BY_IMPORTANCE, readable_lag, selected
     from kafkalog.query.scan import scan
 
     found = scan(list(paths), on_corruption="skip")
     table, problems = readable_lag(found, at)
     rows = command_output.rows_of(selected(table, names or None, **selection))
     form = command_output.chosen_format(form)
-    command_output.print_rows(rows, FIELDS, form, no_color=no_color)
+    command_output.print_rows(
+        rows, FIELDS, form, importance=BY_IMPORTANCE, no_color=no_color
+    )
     exits.report_problems(problems)

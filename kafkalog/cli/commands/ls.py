@@ -36,7 +36,7 @@ SIZES: Final = (
     TableField("all_files_bytes", "all files", terminal.in_units, right=True),
 )
 PARTITION: Final = (
-    TableField("topic", "topic"),
+    TableField("topic", "topic", cut="name"),
     TableField("partition", "partition", right=True),
     TableField("segments", "segments", right=True),
     *SIZES,

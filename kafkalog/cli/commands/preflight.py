@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from kafkalog.startup.start_report import StartReport
 
 FIELDS: Final = (
-    TableField("directory", "directory"),
+    TableField("directory", "directory", cut="path"),
     TableField("state", "state"),
     TableField("segments_to_read", "segments to read", right=True),
     TableField("bytes_to_read", "bytes", right=True),
     TableField("cut_from_offset", "cut from", right=True),
     TableField("bytes_cut", "bytes cut", right=True),
     TableField("records_lost", "records lost", right=True),
-    TableField("notes", "notes"),
+    TableField("notes", "notes", cut="text"),
 )
 
 

@@ -18,13 +18,13 @@ from kafkalog.cli.command_output import TableField
 from kafkalog.cli.exits import Refused
 
 FIELDS: Final = (
-    TableField("path", "path"),
+    TableField("path", "path", cut="path"),
     TableField("action", "action"),
     TableField("position", "byte", right=True),
     TableField("records_lost", "records lost", right=True),
     TableField("first_offset", "from", right=True),
     TableField("last_offset", "to", right=True),
-    TableField("reason", "reason"),
+    TableField("reason", "reason", cut="text"),
 )
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kafkalog.copies.record_selection import Predicate
 
 FIELDS: Final = (
-    TableField("topic", "topic"),
+    TableField("topic", "topic", cut="name"),
     TableField("partition", "partition", right=True),
     TableField("topic_id", "topic id"),
     TableField("log_start_offset", "log start", right=True),
@@ -43,7 +43,7 @@ FIELDS: Final = (
     TableField("open_transactions", "open transactions", right=True),
 )
 FINDING_FIELDS: Final = (
-    TableField("path", "path"),
+    TableField("path", "path", cut="path"),
     TableField("records", "records", right=True),
     TableField("first_offset", "first offset", right=True),
     TableField("occurrences", "occurrences", right=True),

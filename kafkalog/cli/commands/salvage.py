@@ -20,11 +20,11 @@ from kafkalog.cli.command_output import TableField
 from kafkalog.cli.exits import refusals
 
 FIELDS: Final = (
-    TableField("topic", "topic"),
+    TableField("topic", "topic", cut="name"),
     TableField("partition", "partition", right=True),
     TableField("records", "records", right=True),
     TableField("batches", "batches", right=True),
-    TableField("missing", "missing offsets"),
+    TableField("missing", "missing offsets", cut="text"),
     TableField("bytes_unreadable", "bytes unreadable", right=True),
 )
 

@@ -53,13 +53,13 @@ def _ratio(value: float) -> str:
 
 
 FIELDS: Final = (
-    TableField("topic", "topic"),
+    TableField("topic", "topic", cut="name"),
     TableField("partition", "partition", right=True),
-    TableField("segment", "segment"),
+    TableField("segment", "segment", cut="path"),
     TableField("producer", "producer", right=True),
     TableField("codec", "codec"),
     TableField("batch_size", "batch size", _size, right=True),
-    TableField("key", "key", _key, may_be_cut=True),
+    TableField("key", "key", _key, cut="value"),
     TableField("size", "size", _size, right=True),
     TableField("hour", "hour, UTC", _time),
     TableField("day", "day, UTC", _time),

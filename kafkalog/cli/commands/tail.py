@@ -80,10 +80,15 @@ def command(
     scan = last_records(options.scan(paths), limit)
     if follow:
         form = command_output.chosen_format(form)
-        shown = scan.columns
+        shown, importance = scan.columns, command_output.scan_importance(scan)
         scan = command_output.decodable(scan) if decode else scan
         with command_output.RecordPrinter(
-            shown, form, no_color=no_color, decode=decode, spellings=spellings
+            shown,
+            form,
+            no_color=no_color,
+            decode=decode,
+            spellings=spellings,
+            importance=importance,
         ) as printer:
             _follow(scan, paths, options, interval, printer)
         return

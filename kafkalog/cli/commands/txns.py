@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 STATES: Final = ("open", "hanging", "committed", "aborted", "unknown")
 FIELDS: Final = (
-    TableField("topic", "topic"),
+    TableField("topic", "topic", cut="name"),
     TableField("partition", "partition", right=True),
     TableField("producer_id", "producer", right=True),
     TableField("producer_epoch", "epoch", right=True),
-    TableField("transactional_id", "transactional id"),
+    TableField("transactional_id", "transactional id", cut="name"),
     TableField("state", "state"),
     TableField("first_offset", "first offset", right=True),
     TableField("last_timestamp", "latest time, UTC", terminal.in_seconds),
@@ -92,7 +92,7 @@ def command(
     The exit code is 1 if a batch or a record is corrupt. It is skipped, and reported
     with its file and byte: a transaction whose marker was in it is printed as open.
     """
-    from kafkalog.analysis.transaction_report import readable_txns
+    from kafkalog.analysis.transaction_report import BY_IMPORTANCE, readable_txns
 
     table, problems = readable_txns(
         list(paths),
@@ -103,7 +103,9 @@ def command(
     )
     form = command_output.chosen_format(form)
     rows = command_output.rows_of(table)
-    command_output.print_rows(rows, FIELDS, form, no_color=no_color)
+    command_output.print_rows(
+        rows, FIELDS, form, importance=BY_IMPORTANCE, no_color=no_color
+    )
     if form == "table":
         for line in table["command"].drop_null().to_pylist():
             command_output.emit(f"{terminal.escape(line)}\n")

@@ -24,7 +24,7 @@ from kafkalog.cli.command_output import TableField
 from kafkalog.cli.terminal import progress_bar
 
 FIELDS: Final = (
-    TableField("path", "path"),
+    TableField("path", "path", cut="path"),
     TableField("position", "position", right=True),
     TableField("offset", "offset", right=True),
     TableField("last_offset", "to", right=True),
@@ -32,7 +32,7 @@ FIELDS: Final = (
     TableField("severity", "severity"),
     TableField("recovery", "recovery"),
     TableField("recovery_position", "cut at", right=True),
-    TableField("message", "message"),
+    TableField("message", "message", cut="text"),
 )
 
 

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from kafkalog.cleaner.removal_report import SettingsUsed
 
 FIELDS: Final = (
-    TableField("topic", "topic"),
+    TableField("topic", "topic", cut="name"),
     TableField("partition", "partition", right=True),
     TableField("segment", "segment"),
     TableField("records", "records", right=True),
     TableField("bytes", "bytes", right=True),
     TableField("removed_by", "removed by"),
     TableField("at", "at, UTC", terminal.in_seconds),
-    TableField("unchanged_because", "unchanged because"),
+    TableField("unchanged_because", "unchanged because", cut="text"),
 )
 SOURCES: Final = {
     "cluster": "the cluster's metadata log",
