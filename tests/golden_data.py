@@ -42,8 +42,10 @@ def logs(set_name: str) -> Path:
 
 
 def partitions(set_name: str) -> list[Path]:
-    """Return the partition directories of a set, by name."""
-    return sorted(path for path in logs(set_name).iterdir() if path.is_dir())
+    """Return the partition directories of a set, by name; there is at least one."""
+    found = sorted(path for path in logs(set_name).iterdir() if path.is_dir())
+    assert found, set_name
+    return found
 
 
 def directories(set_name: str) -> list[str]:

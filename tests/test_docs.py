@@ -105,11 +105,14 @@ def test_the_code_of_the_notebook_runs(monkeypatch):
     monkeypatch.chdir(NOTEBOOK.parent)
     monkeypatch.setenv("MPLBACKEND", "agg")
     variables = {"__name__": "__main__"}
+    ran = 0
     with redirect_stdout(io.StringIO()):
         for number, cell in enumerate(cells_of(NOTEBOOK)):
             if cell["cell_type"] == "code":
                 code = compile("".join(cell["source"]), f"cell {number}", "exec")
                 exec(code, variables)
+                ran += 1
+    assert ran
 
 
 def test_the_notebook_is_stored_without_outputs():

@@ -43,6 +43,11 @@ def test_each_partition_has_a_truth_about_its_files(name):
         assert {batch["file"] for batch in batches} <= files
 
 
+def test_only_the_second_replica_has_no_runs_of_the_dump_tool():
+    without = [name for name in golden_data.SETS if not golden_data.dump_runs(name)]
+    assert without == ["k431-repl-broker2"]
+
+
 @pytest.mark.parametrize("name", golden_data.SETS)
 def test_the_files_of_the_runs_of_the_dump_tool_exist(name):
     for run in golden_data.dump_runs(name):

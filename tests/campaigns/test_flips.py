@@ -72,6 +72,7 @@ def test_a_scan_skips_each_corrupt_batch_and_returns_the_others(number, figure):
         places = [problem.position for problem in skipping.problems]
         assert places == [len(entry) * (2 * i + 1) for i in range(len(bits))]
         tried += len(bits)
+    assert tried
     figure("bit flips", f"through a scan, part {number}", tried, "all skipped")
 
 

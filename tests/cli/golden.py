@@ -12,12 +12,16 @@ LOG_STARTS = {("k431-clean", "cutoff-0"): 77}
 
 
 def partitions(name):
-    """Return the names of a set's live partition directories, in scan order."""
+    """Return the names of a set's live partition directories, in scan order.
+
+    There is at least one.
+    """
     live = [
         directory
         for one, directory in kafka_rows.DIRECTORIES
         if one == name and not directory.endswith(("-delete", ".checkpoint"))
     ]
+    assert live, name
     return sorted(live, key=kafka_rows.split_name)
 
 

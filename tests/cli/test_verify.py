@@ -57,7 +57,9 @@ def test_a_problem_begins_with_the_path_it_was_found_under(damaged):
 
 def test_problems_under_one_path_are_relative_to_it(damaged):
     for path in (damaged[0], damaged[0] / "orders-0"):
-        for problem in report_of(path, code=1)["problems"]:
+        problems = report_of(path, code=1)["problems"]
+        assert problems
+        for problem in problems:
             assert (path / problem["path"]).is_file()
 
 

@@ -108,7 +108,9 @@ def test_every_golden_record_equals_the_references_for_any_buffer_size(
 ):
     monkeypatch.setattr(decompression, "DECOMPRESSED_BYTES", buffer_bytes)
     for place in golden_data.partitions(name):
-        for path in sorted(place.glob("*.log")):
+        paths = sorted(place.glob("*.log"))
+        assert paths
+        for path in paths:
             data = path.read_bytes()
             entries = reference.entries(data)
             end = (

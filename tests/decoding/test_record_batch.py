@@ -41,7 +41,7 @@ OTHER_NAME = {
 }
 
 
-@pytest.mark.parametrize(("name", "directory"), kafka_rows.DIRECTORIES)
+@pytest.mark.parametrize(("name", "directory"), kafka_rows.WITH_BATCHES)
 def test_every_golden_header_equals_that_read_by_kafka(name, directory):
     data = {}
     for (file, position), row in kafka_rows.batches(name, directory).items():
@@ -56,7 +56,7 @@ def test_every_golden_header_equals_that_read_by_kafka(name, directory):
         assert bytes(batch) == data[file][position : position + row["size"]]
 
 
-@pytest.mark.parametrize(("name", "directory"), kafka_rows.DIRECTORIES)
+@pytest.mark.parametrize(("name", "directory"), kafka_rows.WITH_BATCHES)
 def test_every_golden_record_equals_that_read_by_kafka(name, directory):
     data, found = {}, {}
     for file, position in kafka_rows.batches(name, directory):

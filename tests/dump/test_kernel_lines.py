@@ -49,6 +49,7 @@ def test_the_kernel_prints_the_decoders_text(kind, drawn):
 def test_nothing_is_read_beyond_a_record_or_written_beyond_the_buffer(kind):
     records = by_kind(VALID + DAMAGED)[kind][::6]
     wide = np.empty(1 << 20, np.uint8)
+    assert records
     for record in records:
         data = batch_of([record])
         [line] = printed(kind, at_the_end(data), wide)

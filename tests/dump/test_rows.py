@@ -31,7 +31,10 @@ def rows_of(*arguments):
 
 
 def logs_of(name, directory):
-    return sorted((golden_data.logs(name) / directory).glob("*.log"))
+    """Return the paths of a directory's ``.log`` files; there is at least one."""
+    found = sorted((golden_data.logs(name) / directory).glob("*.log"))
+    assert found
+    return found
 
 
 def is_whole(record):

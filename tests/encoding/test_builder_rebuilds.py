@@ -78,7 +78,9 @@ def record_stamps(entry, data):
 @pytest.mark.parametrize("path", list(segments()))
 def test_a_batch_of_a_broker_is_built_again(path):
     data = path.read_bytes()
-    for entry in reference.entries(data):
+    entries = reference.entries(data)
+    assert entries
+    for entry in entries:
         raw = data[entry["position"] :][: entry["size_in_bytes"]]
         if entry["magic"] == 2 and entry["timestamp_type"] == "LogAppendTime":
             entry = record_stamps(entry, raw)

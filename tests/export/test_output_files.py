@@ -132,6 +132,7 @@ def test_an_interrupt_leaves_the_old_export_or_the_new_one(after, export):
     root, before, old, new, run = export
     counting = FailingDisk()
     run(counting)
+    assert len(counting.calls) > after
     for number in range(len(counting.calls) - after):
         write_tree(root, before)
         with pytest.raises(KeyboardInterrupt):

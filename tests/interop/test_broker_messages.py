@@ -26,5 +26,7 @@ def classes():
 @pytest.mark.parametrize("message", MESSAGES)
 def test_the_words_of_a_message_are_in_its_class(message, classes):
     content = classes[MESSAGES[message]]
-    for part in parts_of(message):
+    parts = parts_of(message)
+    assert parts
+    for part in parts:
         assert part.encode() in content

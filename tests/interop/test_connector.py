@@ -213,7 +213,9 @@ def test_rows_equal_those_of_sparks_own_source(sources, case):
 @pytest.mark.parametrize("case", REJECTED)
 def test_options_that_sparks_own_source_rejects_are_rejected(sources, case):
     options, words = REJECTED[case]
-    for message in sources.errors(**as_texts(options)):
+    messages = sources.errors(**as_texts(options))
+    assert len(messages) == len(sources.options)
+    for message in messages:
         assert [word for word in words if word not in message] == []
 
 

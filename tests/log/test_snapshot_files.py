@@ -297,10 +297,16 @@ def loaded(directory, offset):
     return state
 
 
-@pytest.mark.parametrize(("set_name", "directory"), WHOLE)
+def snapshots(set_name, directory):
+    return sorted((golden_data.logs(set_name) / directory).glob("*.snapshot"))
+
+
+@pytest.mark.parametrize(
+    ("set_name", "directory"), [place for place in WHOLE if snapshots(*place)]
+)
 def test_a_loaded_log_writes_the_same_snapshots_as_the_broker(set_name, directory):
     path = golden_data.logs(set_name) / directory
-    for file in sorted(path.glob("*.snapshot")):
+    for file in snapshots(set_name, directory):
         theirs = parse_snapshot(file.read_bytes())
         state = loaded(path, int(file.name.split(".")[0]))
         entries = [

@@ -83,13 +83,18 @@ def records(name, directory):
 
 
 def files(name, directory):
-    """Return the names of a directory's files with batches."""
+    """Return the names of a directory's files for batches; there is at least one."""
     place = golden_data.logs(name) / directory
     if place.is_file():
         return [directory]
     names = sorted(path.name for path in place.iterdir())
     ends = (".log", ".log.deleted", ".checkpoint")
-    return [file for file in names if file.endswith(ends)]
+    found = [file for file in names if file.endswith(ends)]
+    assert found, (name, directory)
+    return found
+
+
+WITH_BATCHES = [place for place in DIRECTORIES if batches(*place)]
 
 
 def path_of(name, directory, file):

@@ -98,7 +98,9 @@ def test_a_directory_of_logs_without_indexes_has_segments_and_no_rows():
 def test_a_lookup_equals_that_of_the_segments_index(set_name):
     logs = golden_data.logs(set_name)
     scan = scan_offset_indexes(logs)
-    for place in np.unique(scan.segments[["topic", "partition"]]):
+    places = np.unique(scan.segments[["topic", "partition"]])
+    assert len(places)
+    for place in places:
         topic, partition = scan.topics[place["topic"]], int(place["partition"])
         directory = logs / f"{topic}-{partition}"
         bases = sorted(int(path.stem) for path in directory.glob("*.log"))

@@ -108,6 +108,7 @@ def test_transactions_are_those_that_kafka_reads(name):
 @pytest.mark.parametrize("name", SETS)
 def test_aborted_transactions_are_those_of_the_transaction_indexes(name):
     found = kafkalog.txns(golden_data.logs(name), states=["aborted"]).to_pylist()
+    assert found
     for path in golden_data.partitions(name):
         with kafkalog.open(path) as log:
             indexed = log.aborted_transactions()

@@ -373,6 +373,7 @@ def test_a_disk_that_fails_once_leaves_all_rows_or_none(memory_path, visibility)
     whole = memory_path / "whole"
     files = stage(whole, FIRST)
     committer(whole, disk).commit(plan(FIRST, files, visibility=visibility))
+    assert disk.calls
     for number in range(0, len(disk.calls), CALLS_APART):
         root = memory_path / str(number)
         failing = FailingDisk(number)

@@ -67,6 +67,7 @@ def test_a_writer_that_is_not_finished_leaves_no_file(tmp_path):
 def test_a_writer_whose_disk_fails_leaves_no_file(tmp_path):
     disk = TracingDisk()
     stage(tmp_path / "whole", IDENTITY, disk=disk)
+    assert disk.calls
     for number in range(len(disk.calls)):
         root = tmp_path / str(number)
         with pytest.raises(OSError, match="No space left"):

@@ -186,9 +186,9 @@ GOLDEN = [
 
 @pytest.mark.parametrize("name", golden_data.SETS)
 def test_every_golden_record_equals_that_of_the_reference(name):
-    for set_name, path in GOLDEN:
-        if set_name != name:
-            continue
+    paths = [path for set_name, path in GOLDEN if set_name == name]
+    assert paths
+    for path in paths:
         data = path.read_bytes()
         for entry in reference.entries(data):
             batch = RecordBatch(data, entry["position"])

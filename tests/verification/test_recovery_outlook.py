@@ -381,6 +381,7 @@ def test_the_prediction_for_any_flipped_bit_or_truncation_is_the_recovery(
 ):
     drawn = random.Random(f"{stop} 20241025")
     names = sorted(path.name for path in (written / "t-0").iterdir())
+    assert names
     for name in names:
         size = (written / "t-0" / name).stat().st_size
         flips = [flip(drawn.randrange(size), 1 << drawn.randrange(8)) for _ in range(2)]

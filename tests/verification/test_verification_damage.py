@@ -39,6 +39,7 @@ def batches_of(path):
 
 def some_bits(size, step):
     """Return every `step`-th bit of a file; an odd step covers all bits of a byte."""
+    assert size
     return range(0, 8 * size, step)
 
 
@@ -157,6 +158,7 @@ def test_a_flipped_bit_of_a_transaction_index_is_found_or_harmless(ledger, base)
 def cuts(path):
     """Yield each shorter length, with the file truncated to it; restore the file."""
     data = path.read_bytes()
+    assert data
     for length in range(len(data)):
         path.write_bytes(data[:length])
         yield length
@@ -180,7 +182,9 @@ def test_a_lone_log_may_end_anywhere(partition, tmp_path):
 
 
 def test_a_truncated_log_is_found_by_its_indexes(partition):
-    for path in partition.glob("*.log"):
+    paths = list(partition.glob("*.log"))
+    assert paths
+    for path in paths:
         for _ in cuts(path):
             assert not verify(partition).ok
 
