@@ -36,7 +36,9 @@ UPWARD = {
     ("query/scan.py", "export"),
 }
 WRITERS = {"config", "validation", "encoding", "manager", "cleaner", "verification"}
-READERS_OF_LOGS = {"log", "markers", "producers", "readable_log", "reading"}
+READERS_OF_LOGS = {
+    "log", "markers", "offset_metadata", "producers", "readable_log", "reading",
+}  # fmt: skip
 READINGS = {
     "count": "kafkalog.scan(PATH).count()",
     "chunks": "list(kafkalog.scan(PATH, isolation='read_committed').chunks())",

@@ -42,6 +42,7 @@ from kafkalog.errors import (
     LogCleaningAbortedError,
 )
 from kafkalog.formats.timestamps import as_ms
+from kafkalog.log.reading.log_segments import list_segments
 from kafkalog.log.reading.transactions import find_stable
 from kafkalog.log.retention import (
     RetentionRule,
@@ -257,7 +258,10 @@ def _kept_from_compaction(
         if after is not None and after.base_offset > first_dirty
     ]
     stable = find_stable(
-        facts.directory, offsets.log_start_offset, offsets.log_end_offset
+        facts.directory,
+        list_segments(facts.directory),
+        offsets.log_start_offset,
+        offsets.log_end_offset,
     )
     stable = min(stable, offsets.high_watermark)
     limits = find_limits(dirty, segments[-1].base_offset, stable, facts.config, now_ms)

@@ -8,6 +8,7 @@ from typing import Final
 from kafkalog.copies.record_selection import RecordFilters, RecordSelection
 from kafkalog.copies.restore_report import RestoredPartition
 from kafkalog.copies.selected_batches import SelectedBatches
+from kafkalog.log.reading.log_segments import list_segments
 from kafkalog.log.reading.offset_lookup import find_end
 from kafkalog.query.readable_offsets import earliest_offset
 from kafkalog.reports import counted
@@ -55,7 +56,9 @@ def why_unchanged(
 def _is_whole(log: SelectedBatches, copy: RestoredPartition) -> bool:
     """Return whether a copy has all offsets of its source."""
     start = earliest_offset(log.directory, log.source)
-    end = find_end(log.directory, max(start, 0), past_damage=True)
+    end = find_end(
+        log.directory, list_segments(log.directory), max(start, 0), past_damage=True
+    )
     return copy.log_start_offset <= start and copy.log_end_offset >= end
 
 

@@ -198,7 +198,7 @@ class Log:
 
         That of a tiered partition is in remote storage; see `missing_start`.
         """
-        return log_start_in(self.path, list_first(self.path), self._log_start)
+        return self._start_in(list_first(self.path))
 
     @property
     def missing_start(self) -> MissingStart | None:
@@ -219,7 +219,7 @@ class Log:
         Each time, the last segment is read from its last index entry on: usually some
         kilobytes, all of it without an index.
         """
-        return find_end(self.path, self._checkpointed(LOG_STARTS, 0))
+        return self._end_in(list_segments(self.path))
 
     @property
     def high_watermark(self) -> int:
@@ -227,9 +227,10 @@ class Log:
 
         Without a checkpoint, and if it is beyond the end, that is the log end offset.
         """
-        end = self.log_end_offset
+        segments = list_segments(self.path)
+        start, end = self._start_in(segments), self._end_in(segments)
         high = self._checkpointed(HIGH_WATERMARKS, end)
-        return min(max(high, self.log_start_offset), end)
+        return min(max(high, start), end)
 
     @property
     def last_stable_offset(self) -> int:
@@ -237,7 +238,9 @@ class Log:
 
         It is not below the log start offset, even if the transaction began there.
         """
-        return find_stable(self.path, self.log_start_offset, self.log_end_offset)
+        segments = list_segments(self.path)
+        start, end = self._start_in(segments), self._end_in(segments)
+        return find_stable(self.path, segments, start, end)
 
     @property
     def leader_epochs(self) -> list[EpochEntry]:
@@ -267,7 +270,8 @@ class Log:
         ...     kafkalog.Log(directory).producer_states().size
         0
         """
-        return producer_states_at(self.path, self.log_end_offset)
+        segments = list_segments(self.path)
+        return producer_states_at(self.path, segments, self._end_in(segments))
 
     def aborted_transactions(
         self, start: int | None = None, end: int | None = None
@@ -343,10 +347,16 @@ class Log:
         >>> read.base_offset
         5
         """
-        limit, transactions = self._limit_of_read(offset, isolation)
+        segments = list_segments(self.path)
+        limit, transactions = self._limit_of_read(segments, offset, isolation)
         first_bytes = max(max_bytes, FIRST_STEP_BYTES)
         for _, step in entry_steps(
-            self.path, offset, limit, first_bytes=first_bytes, policy=self._policy
+            self.path,
+            segments,
+            offset,
+            limit,
+            first_bytes=first_bytes,
+            policy=self._policy,
         ):
             rows = _within(step.rows, max_bytes)
             first = int(rows["position"][0]) - step.origin
@@ -417,10 +427,11 @@ class Log:
         ...     receiver.recv(100) == batch.build(), sent
         (True, 70)
         """
-        limit, _ = self._limit_of_read(offset, isolation)
+        segments = list_segments(self.path)
+        limit, _ = self._limit_of_read(segments, offset, isolation)
         first_bytes = max(max_bytes, FIRST_STEP_BYTES)
         for source, step in entry_steps(
-            self.path, offset, limit, first_bytes=first_bytes, policy=HEADERS
+            self.path, segments, offset, limit, first_bytes=first_bytes, policy=HEADERS
         ):
             rows = _within(step.rows, max_bytes)
             size = int(rows["size_in_bytes"].sum())
@@ -428,18 +439,18 @@ class Log:
         return 0
 
     def _limit_of_read(
-        self, offset: int, isolation: str
+        self, segments: list[LogSegment], offset: int, isolation: str
     ) -> tuple[int, Transactions | None]:
         """Return the end of a read, and the transactions for ``read_committed``."""
         if isolation not in ("log_end", *get_args(Isolation)):
             names = ", ".join(("log_end", *get_args(Isolation)))
             raise ValueError(f"isolation {isolation!r}, expected one of {names}")
-        start, end = self.log_start_offset, self.log_end_offset
+        start, end = self._start_in(segments), self._end_in(segments)
         if not start <= offset <= end:
             raise OffsetOutOfRangeError(f"offset {offset}, expected {start} to {end}")
         if isolation != "read_committed":
             return end, None
-        transactions = replay_partition(self.path, start, end)
+        transactions = replay_partition(self.path, segments, start, end)
         return min(end, transactions.last_stable_offset), transactions
 
     def offsets_for_times(self, timestamps: Times) -> npt.NDArray[np.int64]:
@@ -470,11 +481,19 @@ class Log:
         array([ 5, -1])
         """
         segments = list_segments(self.path)
-        start = log_start_in(self.path, segments, self._log_start)
+        start = self._start_in(segments)
         return for_each_time(
             timestamps,
             lambda times: find_offsets_for_times(self.path, segments, times, start),
         )
+
+    def _start_in(self, segments: list[LogSegment]) -> int:
+        """Return the log start offset, with the segments of one listing."""
+        return log_start_in(self.path, segments, self._log_start)
+
+    def _end_in(self, segments: list[LogSegment]) -> int:
+        """Return the log end offset, with the segments of one listing."""
+        return find_end(self.path, segments, self._checkpointed(LOG_STARTS, 0))
 
     def _checkpointed(self, name: str, default: int) -> int:
         """Return this partition's offset in a checkpoint of the log directory."""

@@ -1132,7 +1132,9 @@ class WritableLog(ClosedAtEnd):
         ...         log.producer_states()["producer_id"].tolist()
         [7]
         """
-        return producer_states_at(self.path, self.log_end_offset)
+        return producer_states_at(
+            self.path, list_segments(self.path), self.log_end_offset
+        )
 
     def aborted_transactions(
         self, start: int | None = None, end: int | None = None

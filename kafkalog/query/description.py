@@ -172,7 +172,7 @@ def _partition(path: Location) -> Facts:
         "log_start_offset": start,
         "missing_start": None if missing is None else str(missing),
         "log_end_offset": end,
-        "last_stable_offset": _stable(path, start, end),
+        "last_stable_offset": _stable(path, segments, start, end),
         **{
             member: read_offsets_or_none(parent, checkpoint).get(key)
             for member, checkpoint in OF_PARTITIONS.items()
@@ -208,10 +208,12 @@ def _lone_snapshots(files: dict[str, int], rows: list[Facts]) -> list[str]:
     )
 
 
-def _stable(path: Location, start: int, end: int) -> int | None:
+def _stable(
+    path: Location, segments: list[LogSegment], start: int, end: int
+) -> int | None:
     """Return the last stable offset; None if it is unknown because of damage."""
     with suppress(LocatedError):
-        return find_stable(path, start, end)
+        return find_stable(path, segments, start, end)
     return None
 
 

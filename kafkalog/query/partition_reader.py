@@ -295,7 +295,13 @@ class PartitionReader:
 
         start, end = self.bounds.start_offset, self.bounds.end_offset
         if self.source.directory is not None:
-            return replay_partition(self.source.directory, start, end, self.policy)
+            return replay_partition(
+                self.source.directory,
+                list_segments(self.source.directory),
+                start,
+                end,
+                self.policy,
+            )
         opened = (records_of for _, _, records_of in self._opened(segments))
         return replay(opened, self.policy, end_offset=end)
 

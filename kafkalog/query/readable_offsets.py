@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kafkalog.decoding.read_policy import ReadPolicy
 from kafkalog.integer_limits import MIN_INT64
-from kafkalog.log.reading.log_segments import list_first
+from kafkalog.log.reading.log_segments import list_first, list_segments
 from kafkalog.log.reading.offset_lookup import find_end
 from kafkalog.log.reading.remote_offsets import (
     find_missing_start,
@@ -21,12 +21,16 @@ from kafkalog.log.reading.remote_offsets import (
 )
 from kafkalog.log.reading.transactions import find_stable
 from kafkalog.query.sources import PartitionSource
+from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.location import Location
 
 
 def earliest_offset(directory: Location, source: PartitionSource) -> int:
     """Return the log start offset, at least that of the first segment."""
-    listed = list_first(directory)
+    return _start_in(list_first(directory), source)
+
+
+def _start_in(listed: list[LogSegment], source: PartitionSource) -> int:
     first = listed[0].base_offset if listed else 0
     return max(first, source.log_start_offset)
 
@@ -62,27 +66,32 @@ def latest_offset(
     directory: Location, source: PartitionSource, *, read_committed: bool
 ) -> int:
     """Return the log end offset, or the last stable offset under read_committed."""
-    end = _log_end(directory, source)
+    segments = list_segments(directory)
+    end = _log_end(directory, segments, source)
     if not read_committed:
         return end
-    return find_stable(directory, earliest_offset(directory, source), end)
+    return find_stable(directory, segments, _start_in(segments, source), end)
 
 
 def end_of_reading(
     directory: Location, source: PartitionSource, start: int, policy: ReadPolicy
 ) -> int:
     """Return the offset up to which a reading from `start` has records, as of now."""
-    end = _log_end(directory, source)
+    segments = list_segments(directory)
+    end = _log_end(directory, segments, source)
     if policy.isolation == "read_uncommitted":
         return end
-    first = min(earliest_offset(directory, source), start)
+    first = min(_start_in(segments, source), start)
     if not policy.skips:
-        return find_stable(directory, first, end)
-    return find_stable(directory, first, end, start=start, policy=policy)
+        return find_stable(directory, segments, first, end)
+    return find_stable(directory, segments, first, end, start=start, policy=policy)
 
 
-def _log_end(directory: Location, source: PartitionSource) -> int:
-    return find_end(directory, max(0, source.log_start_offset), past_damage=True)
+def _log_end(
+    directory: Location, segments: list[LogSegment], source: PartitionSource
+) -> int:
+    start = max(0, source.log_start_offset)
+    return find_end(directory, segments, start, past_damage=True)
 
 
 class Replica(NamedTuple):
@@ -106,8 +115,9 @@ def longest_replicas(
         if source.directory is None:
             continue
         place = source.topic, source.partition
-        start = earliest_offset(source.directory, source)
-        end = find_end(source.directory, start)
+        segments = list_segments(source.directory)
+        start = _start_in(segments, source)
+        end = find_end(source.directory, segments, start)
         if place not in found or found[place].log_end_offset < end:
             found[place] = Replica(source, source.directory, start, end)
     return found

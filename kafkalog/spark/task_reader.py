@@ -130,7 +130,7 @@ class TaskReader:
         if not segments:
             return None
         first = segments[0].base_offset
-        end = find_end(part.directory, past_damage=True)
+        end = find_end(part.directory, segments, past_damage=True)
         if first > part.start or end < part.stop:
             name = format_partition((part.topic, part.partition))
             self._report_loss(

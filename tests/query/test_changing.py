@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog
+from kafkalog.log.reading.log_segments import list_segments
 from kafkalog.log.reading.transactions import find_stable
 from kafkalog.query.scan_columns import COLUMNS
 from kafkalog.segment import file_records
@@ -262,7 +263,7 @@ def test_damage_leaves_no_file_open(segment, isolation):
         with pytest.raises(kafkalog.CorruptRecordError):
             rows_of(scan(path.parent, isolation=isolation))
         with pytest.raises(kafkalog.CorruptRecordError):
-            find_stable(path.parent, 0, 3 * BATCHES)
+            find_stable(path.parent, list_segments(path.parent), 0, 3 * BATCHES)
         assert open_below(path.parent) == []
     finally:
         gc.enable()

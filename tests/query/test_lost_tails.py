@@ -7,8 +7,9 @@ import pytest
 import kafkalog
 from kafkalog.decoding.read_policy import SKIPPING
 from kafkalog.export.file_export import write_files
-from kafkalog.log import log_segments
+from kafkalog.log.reading import log_segments
 from kafkalog.log.reading.cluster_metadata import read_cluster_settings
+from kafkalog.log.reading.log_segments import list_segments
 from kafkalog.log.reading.transaction_history import ended_transactions
 from kafkalog.log.reading.transactions import replay_partition
 from tests.log.clusters import TOPICS, metadata_log
@@ -66,7 +67,7 @@ READERS = {
     "producer states": lambda path: kafkalog.open(path).producer_states(),
     "lookup by time": lambda path: kafkalog.open(path).offsets_for_times([2**62]),
     "last stable offset": lambda path: kafkalog.open(path).last_stable_offset,
-    "transactions": lambda path: replay_partition(path, 0, 18),
+    "transactions": lambda path: replay_partition(path, list_segments(path), 0, 18),
     "ended transactions": lambda path: list(ended_transactions(path)),
     "export": lambda path: write_files(
         kafkalog.scan(path), path.parent.parent / "out", "jsonl"
@@ -157,7 +158,9 @@ def test_each_reader_that_skips_damage_lists_the_lost_offsets_once(partition, re
 
 def test_transactions_are_read_around_lost_records_if_damage_is_skipped(partition):
     path, end = cut(partition, -1)
-    assert not len(replay_partition(partition, 0, 18, SKIPPING).aborted)
+    assert not len(
+        replay_partition(partition, list_segments(partition), 0, 18, SKIPPING).aborted
+    )
     errors = []
     assert not list(ended_transactions(partition, errors=errors))
     assert [(error.path, error.position) for error in errors] == [(path, end)]

@@ -33,8 +33,9 @@ from kafkalog.log.producers.producer_entry import (
     ProducerStateEntry,
     last_sequence_of,
 )
-from kafkalog.log.reading.log_segments import entry_steps, list_segments
+from kafkalog.log.reading.log_segments import entry_steps
 from kafkalog.segment.file_records import Step
+from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.location import Location
 
 Producers = dict[int, ProducerStateEntry]
@@ -136,17 +137,19 @@ def rows_of(entries: Iterable[ProducerStateEntry]) -> npt.NDArray[np.void]:
 
 
 def producer_states_at(
-    path: Location, end: int, errors: list[LocatedError] | None = None
+    path: Location,
+    segments: list[LogSegment],
+    end: int,
+    errors: list[LocatedError] | None = None,
 ) -> npt.NDArray[np.void]:
     """Return the state of each producer at the log's end, as `Log` does.
 
     With a list for errors, corrupt batches are skipped as by `entry_steps`.
     """
-    segments = list_segments(path)
     first = segments[0].base_offset if segments else 0
     none = np.empty(0, ENTRY), first
     entries, offset = newest_snapshot(path, end, first) or none
     producers = from_entries(entries)
-    for _, step in entry_steps(path, offset, errors=errors):
+    for _, step in entry_steps(path, segments, offset, errors=errors):
         apply(producers, step)
     return as_entries(producers)

@@ -320,6 +320,7 @@ def read_on(directory: Location, segments: list[LogSegment]) -> Generator[OpenSe
 
 def entry_steps(
     directory: Location,
+    segments: list[LogSegment],
     offset: int,
     end: int = MAX_OFFSET,
     *,
@@ -337,7 +338,7 @@ def entry_steps(
         following = rows["last_offset"] >= offset
         return following & (rows["base_offset"] < end), False
 
-    for opened in read_partition(directory, offset):
+    for opened in read_on(directory, from_offset(segments, offset)):
         if policy.memory_map and isinstance(opened.source, FileSource):
             opened.source.map_memory()
         for step in opened.records(

@@ -34,7 +34,11 @@ NOT_FOUND: Final = -1
 
 
 def find_end(
-    directory: Location, log_start_offset: int = 0, *, past_damage: bool = False
+    directory: Location,
+    segments: list[LogSegment],
+    log_start_offset: int = 0,
+    *,
+    past_damage: bool = False,
 ) -> int:
     """Return the offset after the last valid batch; at least the log start offset.
 
@@ -42,7 +46,7 @@ def find_end(
     the last valid batch of all.
     """
     end = log_start_offset
-    for segment, source in read_on(directory, list_segments(directory)[-1:]):
+    for segment, source in read_on(directory, segments[-1:]):
         end = max(end, segment.next_offset(source, past_damage=past_damage))
     return end
 

@@ -47,7 +47,7 @@ def ended_transactions(
     replay = TransactionReplay() if snapshot is None else replay_with(snapshot[0])
     is_known = snapshot is not None or not base
     seen, skipped = np.empty(0, np.int64), 0
-    for _, step in entry_steps(directory, base, errors=errors):
+    for _, step in entry_steps(directory, segments, base, errors=errors):
         if errors is not None and len(errors) > skipped:
             # What was skipped may have been the beginning of any transaction.
             is_known, seen, skipped = False, seen[:0], len(errors)
@@ -69,6 +69,7 @@ def open_transactions(
     They are entries of a producer snapshot, by first offset of the transaction. With a
     list for errors, corrupt batches are skipped and their errors appended.
     """
-    states = producer_states_at(directory, log_end_offset, errors)
+    segments = list_segments(directory)
+    states = producer_states_at(directory, segments, log_end_offset, errors)
     states = states[states["current_txn_first_offset"] >= 0]
     return states[np.argsort(states["current_txn_first_offset"])]

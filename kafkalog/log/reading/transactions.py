@@ -32,6 +32,7 @@ from kafkalog.log.markers import control_records
 from kafkalog.log.producers.newest_snapshot import snapshot_of_open
 from kafkalog.log.reading.log_segments import from_offset, list_segments, read_on
 from kafkalog.segment.file_records import FileRecords, Step
+from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.location import Location
 
 ABORTED_FIELDS: Final = ("producer_id", "first_offset", "last_offset")
@@ -230,6 +231,7 @@ def replay(
 
 def replay_partition(
     directory: Location,
+    segments: list[LogSegment],
     start_offset: int,
     end_offset: int,
     policy: ReadPolicy = STRICT,
@@ -240,7 +242,6 @@ def replay_partition(
     the first segment. A transaction may have begun below it: the last stable offset is
     then below the log's start, where a consumer receives nothing.
     """
-    segments = list_segments(directory)
     first = segments[0].base_offset if segments else 0
     entries, base = snapshot_of_open(directory, max(start_offset, first), first)
     with closing(read_on(directory, from_offset(segments, base))) as opened:
@@ -267,6 +268,7 @@ def replay_with(entries: npt.NDArray[np.void]) -> TransactionReplay:
 
 def find_stable(
     directory: Location,
+    segments: list[LogSegment],
     log_start: int,
     end: int,
     *,
@@ -281,7 +283,9 @@ def find_stable(
     where damage is skipped, another one may have other open transactions.
     """
     first = end if start is None else min(start, end)
-    stable = replay_partition(directory, first, end, policy).last_stable_offset
+    stable = replay_partition(
+        directory, segments, first, end, policy
+    ).last_stable_offset
     return min(max(stable, log_start), end)
 
 
