@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
@@ -37,3 +37,17 @@ def renamed_arguments(
         return checked
 
     return decorate
+
+
+def missing_attribute(
+    owner: type, name: str, new_names: Mapping[str, str]
+) -> AttributeError:
+    """Return the error for an attribute that a class does not have, or no longer.
+
+    >>> missing_attribute(str, "lower_case", {"lower_case": "lower"})
+    AttributeError('str.lower_case has been renamed to lower')
+    """
+    old = f"{owner.__name__}.{name}"
+    if name in new_names:
+        return AttributeError(f"{old} has been renamed to {new_names[name]}")
+    return AttributeError(f"no attribute {old}")

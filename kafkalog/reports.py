@@ -24,6 +24,7 @@ from typing import (
 )
 
 from kafkalog.optional_packages import require
+from kafkalog.renamed import missing_attribute
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -223,10 +224,7 @@ class ReportBase(ReportRow):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            old = f"{type(self).__name__}.{name}"
-            if name in self.RENAMED:
-                raise AttributeError(f"{old} has been renamed to {self.RENAMED[name]}")
-            raise AttributeError(f"no attribute {old}")
+            raise missing_attribute(type(self), name, self.RENAMED)
 
 
 def columns_of(row: type[Any]) -> dict[str, Any]:

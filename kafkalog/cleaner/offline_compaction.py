@@ -81,7 +81,9 @@ class CompactionReport(ReportBase):
         Records, without control records and those in corrupt batches. None for a log
         that was not read, as its topic does not have ``compact`` in ``cleanup.policy``.
     bytes_before, bytes_after : int
-        Bytes of the ``.log`` files.
+        Bytes of the ``.log`` files. `bytes_after` depends a little on the time: a batch
+        with tombstones gets the time from which they may be removed, and its compressed
+        size varies with that.
     tombstones : int or None
         Records without a value that are left.
     segments_before, segments_after : int

@@ -56,11 +56,13 @@ def print_rows(
     *,
     importance: Sequence[str] = (),
     no_color: bool = False,
+    schema: int | None = None,
 ) -> None:
     """Print rows as they arrive; a table shows only `fields` of their members.
 
     `importance` has the names of columns, beginning with those that are shown on the
-    narrowest terminal; then come the others in their order.
+    narrowest terminal; then come the others in their order. If `schema` is given, each
+    JSON object begins with it.
     """
     if form == "table":
         report_dropped(print_table(rows, fields, importance, no_color=no_color))
@@ -68,6 +70,8 @@ def print_rows(
         for lines in _csv_of(rows):
             emit_csv("\n".join(lines) + "\n")
     else:
+        if schema is not None:
+            rows = ({"schema": schema, **row} for row in rows)
         texts = (json.dumps(row, ensure_ascii=False) for row in rows)
         _print_json(texts, form)
 
@@ -95,12 +99,10 @@ def print_report(
         print_object(report.as_dict())
         return
     rows = iter(report.rows() if rows is None else rows)
-    if form == "json":
-        rows = ({"schema": report.schema, **row} for row in rows)
     first = list(islice(rows, 1))
     dropped: Sequence[str] = ()
     if form != "table":
-        print_rows(chain(first, rows), fields, form)
+        print_rows(chain(first, rows), fields, form, schema=report.schema)
     elif first:
         importance = report.importance()
         rows = chain(first, rows)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -63,6 +63,7 @@ from kafkalog.log.state import LogState
 from kafkalog.log.time_lookup import TimestampOffset, find_record, find_visible_offset
 from kafkalog.log.topic_settings import require_settings
 from kafkalog.log.watermarks import LogIsolation, read_limit_of
+from kafkalog.renamed import missing_attribute
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.file_names import MAX_OFFSET, parse_partition_dir
@@ -117,6 +118,11 @@ class WritableLog(ClosedAtEnd):
         name = parse_partition_dir(state.directory.absolute().name)
         self.topic, self.partition = (name.topic, name.partition) if name else ("", -1)
         self._name: Name = self.topic, self.partition
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing_attribute(type(self), name, {"cuts": "truncations"})
 
     def __repr__(self) -> str:
         return f"<WritableLog {self.path}>"

@@ -15,6 +15,7 @@ from kafkalog.errors import (
     LogLockedError,
     LogStateError,
 )
+from kafkalog.log.clock import SystemClock
 from kafkalog.storage.durable_file import Disk
 from tests import golden_data
 from tests.cli.shell import call, objects
@@ -97,6 +98,24 @@ def test_in_place_only_the_partition_is_changed(logs):
     assert last_values(logs / "state.none-0") == values
     assert kafkalog.verify(logs).ok
     assert not list(logs.rglob("*.deleted"))
+
+
+def test_a_plan_has_the_sizes_that_compaction_at_the_same_time_has(
+    logs, tmp_path, monkeypatch
+):
+    """A compressed batch has its delete horizon in it, so its size depends on time."""
+    sizes = set()
+    for number in range(6):
+        now_ms = 1_800_000_000_000 + 77_777 * number
+        monkeypatch.setattr(SystemClock, "now_ms", lambda _, now_ms=now_ms: now_ms)
+        [plan] = kafkalog.compact(logs / "state.gzip-0")
+        copies = tmp_path / str(number)
+        assert kafkalog.compact(logs / "state.gzip-0", destination=copies) == [plan]
+        files = (copies / "state.gzip-0").glob("*.log")
+        assert sum(path.stat().st_size for path in files) == plan.bytes_after
+        sizes.add(plan.bytes_after)
+    assert len(sizes) > 1
+    assert kafkalog.compact(logs / "state.gzip-0", apply=True) == [plan]
 
 
 def test_a_second_compaction_in_place_removes_nothing(logs):

@@ -1,5 +1,6 @@
 """Start and end of commands: imports, exit codes, pipes, help."""
 
+import json
 import re
 import shlex
 import signal
@@ -17,7 +18,7 @@ from kafkalog.query.scan_columns import COLUMNS
 from tests import golden_data
 
 from . import golden
-from .shell import COMMAND, call, run
+from .shell import COMMAND, call, objects, run
 
 ROOT = Path(__file__).parents[2]
 ORDERS = golden.CLEAN / "orders.zstd-0"
@@ -84,6 +85,36 @@ def test_a_command_imports_no_other_but_one_whose_code_it_shares(name):
 @pytest.mark.parametrize("command", READERS)
 def test_small_commands_do_not_import_pyarrow(command):
     assert "pyarrow" not in modules_loaded_by(command, ORDERS)
+
+
+@pytest.mark.parametrize("form", ["json", "jsonl"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("compact", golden.CLEAN / "state.none-0"),
+        ("diff", ORDERS, ORDERS),
+        ("heal", ORDERS, ORDERS, "out", "--dry-run"),
+        ("info", ORDERS),
+        ("preflight", golden.CLEAN, "--no-check-cleaner"),
+        ("repair", golden.CLEAN),
+        ("restore", ORDERS, "out", "--dry-run"),
+        ("salvage", ORDERS, "out", "--dry-run"),
+        ("stats", ORDERS),
+        ("verify", ORDERS),
+        ("whatif", ORDERS),
+        ("why", ORDERS / "00000000000000000000.log"),
+    ],
+    ids=lambda each: each[0],
+)
+def test_each_object_of_a_report_begins_with_the_schema(arguments, form):
+    printed = call(*arguments, "--format", form).stdout
+    found = objects(printed) if form == "jsonl" else json.loads(printed)
+    rows = found if isinstance(found, list) else [found]
+    has_no_row = form == "jsonl" and arguments[0] in ("repair", "verify")
+    assert bool(rows) != has_no_row
+    assert [(next(iter(row)), row["schema"]) for row in rows] == [("schema", 1)] * len(
+        rows
+    )
 
 
 def test_the_version_is_that_of_the_package():

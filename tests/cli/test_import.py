@@ -1,5 +1,6 @@
 """``import``: what ``export --reversible`` wrote, and exit codes."""
 
+import json
 import shutil
 
 import pyarrow.parquet as pq
@@ -8,10 +9,11 @@ import pytest
 from kafkalog.cli.exits import Exit
 from tests import golden_data
 
-from .shell import call, on_terminal
+from .shell import call, objects, on_terminal
 
 ORDERS = golden_data.logs("k431-clean") / "orders.zstd-0"
 LEDGER = golden_data.logs("k431-clean") / "state.none-0"
+MEMBERS = ["schema", "partitions", "segments", "batches", "records", "size_in_bytes"]
 
 
 def segments(directory):
@@ -24,11 +26,16 @@ def test_an_exported_log_is_written_again(tmp_path, form):
     ran = call("export", ORDERS, table, "--format", form, "--keep-batches")
     assert ran.exit_code == 0, ran.output
     ran = call("import", table, logs)
-    assert (ran.exit_code, ran.stdout) == (0, "")
-    assert ran.stderr.startswith("1 partition, ")
+    assert (ran.exit_code, ran.stderr) == (0, "")
+    [report] = objects(ran.stdout)
+    assert list(report) == MEMBERS
+    assert (report["schema"], report["partitions"], report["records"]) == (1, 1, 212)
     assert segments(logs / ORDERS.name) == segments(ORDERS)
+    ran = call("import", table, tmp_path / "dry", "--dry-run", "--format", "json")
+    assert json.loads(ran.stdout) == report
     shown = on_terminal("import", table, tmp_path / "more", "--topic", "orders.zstd")
-    assert "212 records" in shown
+    assert "partitions" in shown
+    assert shown.splitlines()[-1].split()[-2] == "212"
 
 
 def test_uncompressed_batches_have_their_bytes_without_keep_batches(tmp_path):

@@ -43,7 +43,7 @@ def test_json_is_the_report(tmp_path):
 def test_json_lines_are_the_partitions_and_the_rest_is_on_standard_error(tmp_path):
     ran = call("restore", CLEAN, tmp_path / "copy", "--topic", "o*", "--prove")
     report = kafkalog.restore(CLEAN, tmp_path / "again", topics=["o*"])
-    assert objects(ran.stdout) == list(report.rows())
+    assert objects(ran.stdout) == [{"schema": 1, **row} for row in report.rows()]
     assert "proof: 0 found in " in ran.stderr
 
 

@@ -32,6 +32,15 @@ def scanned(root):
 # Forcing to disk
 
 
+def test_the_former_name_of_truncations_is_an_error_that_names_it(tmp_path):
+    log = load(tmp_path)
+    message = "WritableLog.cuts has been renamed to truncations"
+    with pytest.raises(AttributeError, match=message):
+        log.cuts  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no attribute WritableLog\.cut$"):
+        log.cut  # noqa: B018
+
+
 def test_a_flush_scheduled_before_a_truncation_is_limited_to_the_log_end(tmp_path):
     scheduler = ManualScheduler(ManualClock(NOW))
     log = load(tmp_path, scheduler=scheduler)

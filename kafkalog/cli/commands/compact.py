@@ -114,7 +114,7 @@ def command(
             on_corruption=on_corruption,
             max_batch_bytes=max_batch_bytes,
         )
-    rows = [report.as_dict() for report in reports]
+    rows = [row for report in reports for row in report.rows()]
     form = command_output.chosen_format(form)
     has_reasons = any(row["unchanged_because"] for row in rows)
     fields = FIELDS if has_reasons else FIELDS[:-1]
@@ -124,6 +124,7 @@ def command(
         form,
         importance=CompactionReport.importance(),
         no_color=no_color,
+        schema=CompactionReport.schema,
     )
     lines = [line for report in reports for line in report.notes()]
     for line in lines:

@@ -75,9 +75,7 @@ def command(paths: tuple[Location, ...], form: str | None, no_color: bool) -> No
     elif form == "csv":
         command_output.print_rows(_flat(facts), (), form)
     else:
-        command_output.print_rows(
-            [{"schema": SCHEMA, **described} for described in facts], (), form
-        )
+        command_output.print_rows(facts, (), form, schema=SCHEMA)
     if damaged:
         raise exits.Damaged(f"corrupt data in {counted(damaged, 'place')}")
 
