@@ -1,22 +1,28 @@
 """Values in Confluent's wire format, and from a log to typed columns.
 
 A million small values: schema ids and payloads are compared with NumPy and pyarrow,
-which need several passes. Typed columns are made as on the pages in ``docs/howto``,
-from a log on disk, and their rates are bounded by the library that decodes.
+which need several passes. Typed columns are compared with the library that decodes
+alone, which makes objects of Python or reads lines; with programs as users write them;
+and with reading the same columns from Parquet.
 """
 
 import io
+import json
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from interleaved import compare
+from pyarrow import json as reader
+from pyarrow import parquet
 
 import kafkalog
-from kafkalog.values import message_indexes, payloads, schema_ids
+from kafkalog.values import decode, message_indexes, payloads, schema_ids
 
 COUNT = 1_000_000
+DECODED = 200_000
 SEED = 20_241_025
 HEADER = b"\0\0\0\0\7"
 SCHEMA = {
@@ -28,6 +34,9 @@ SCHEMA = {
         {"name": "amount", "type": "double"},
     ],
 }
+TYPES = pa.schema(
+    [("id", pa.int64()), ("customer", pa.string()), ("amount", pa.float64())]
+)
 TYPED = """
 select unnest(from_json(
     value, '{"id": "BIGINT", "customer": "VARCHAR", "amount": "DOUBLE"}'
@@ -161,17 +170,126 @@ def bench_json(benchmark, json_log, library):
     benchmark.extra_info["values_per_second"] = COUNT / benchmark.stats["median"]
 
 
-def bench_avro(benchmark, tmp_path):
-    """One Avro file of all payloads, against a call of fastavro for each."""
+def avro_values(rows):
+    """Return values in the wire format, and their schema as fastavro has it."""
     fastavro = pytest.importorskip("fastavro")
-    polars = pytest.importorskip("polars")
-    schema = fastavro.parse_schema(SCHEMA)
-    values = []
-    for row in orders():
+    schema, values = fastavro.parse_schema(SCHEMA), []
+    for row in rows:
         out = io.BytesIO(HEADER)
         out.seek(0, io.SEEK_END)
         fastavro.schemaless_writer(out, schema, row)
         values.append(out.getvalue())
+    return values, schema
+
+
+def protobuf_values(rows):
+    """Return values in the wire format, descriptors, and the class of the messages."""
+    pb = pytest.importorskip("google.protobuf.descriptor_pb2")
+    factory = pytest.importorskip("google.protobuf.message_factory")
+    kinds = {"id": "INT64", "customer": "STRING", "amount": "DOUBLE"}
+    fields = [
+        pb.FieldDescriptorProto(name=name, number=i, type=f"TYPE_{kind}", label=1)
+        for i, (name, kind) in enumerate(kinds.items(), 1)
+    ]
+    order = pb.DescriptorProto(name="Order", field=fields)
+    file = pb.FileDescriptorProto(
+        name="shop.proto", syntax="proto3", message_type=[order]
+    )
+    message = factory.GetMessages([file])["Order"]
+    values = [HEADER + b"\0" + message(**row).SerializeToString() for row in rows]
+    descriptors = pb.FileDescriptorSet(file=[file])
+    return values, descriptors.SerializeToString(), message
+
+
+def avro_ways(rows):
+    """Return ways to decode: ours, the library alone, as users write it."""
+    fastavro = pytest.importorskip("fastavro")
+    values, schema = avro_values(rows)
+    table = pa.table({"value": pa.array(values, pa.binary())})
+
+    def alone():
+        read = fastavro.schemaless_reader
+        return [read(io.BytesIO(value[5:]), schema) for value in values]
+
+    return {
+        "ours": lambda: decode(table, "avro", schemas={7: SCHEMA}),
+        "fastavro": alone,
+        "by_hand": lambda: pa.Table.from_pylist(alone(), TYPES),
+    }
+
+
+def json_ways(rows):
+    table = pa.table({"value": pa.array(as_json(rows), pa.binary())})
+    lines = b"\n".join(as_json(rows))
+    options = reader.ParseOptions(explicit_schema=TYPES)
+    single = reader.ReadOptions(use_threads=False)
+
+    def by_hand():
+        found = map(json.loads, table["value"].to_pylist())
+        return pa.Table.from_pylist(list(found), TYPES)
+
+    return {
+        "ours": lambda: decode(table, "json", schema=TYPES),
+        "pyarrow": lambda: reader.read_json(pa.BufferReader(lines), single, options),
+        "by_hand": by_hand,
+    }
+
+
+def protobuf_ways(rows):
+    values, descriptors, message_type = protobuf_values(rows)
+    table = pa.table({"value": pa.array(values, pa.binary())})
+
+    def alone():
+        message = message_type()
+        for value in values:
+            message.ParseFromString(value[6:])
+
+    def by_hand():
+        message, columns = message_type(), {name: [] for name in TYPES.names}
+        for value in table["value"].to_pylist():
+            message.ParseFromString(value[6:])
+            for name, column in columns.items():
+                column.append(getattr(message, name))
+        return pa.table(columns, TYPES)
+
+    return {
+        "ours": lambda: decode(table, "protobuf", schemas=descriptors),
+        "protobuf": alone,
+        "by_hand": by_hand,
+    }
+
+
+WAYS = {"avro": avro_ways, "json": json_ways, "protobuf": protobuf_ways}
+
+
+@pytest.mark.parametrize("peer", ["alone", "by_hand", "parquet"])
+@pytest.mark.parametrize("form", WAYS)
+def bench_decode(benchmark, tmp_path, form, peer):
+    """Typed columns of a table in memory: those of the library, or of Parquet."""
+    rows = orders()[:DECODED]
+    ways = WAYS[form](rows)
+    ours, alone = ways.pop("ours"), ways.pop("by_hand")
+    (library,) = ways
+    found = benchmark(ours)
+    columns = found.flatten().rename_columns(TYPES.names)
+    assert columns.equals(pa.Table.from_pylist(rows, TYPES))
+    if peer == "alone":
+        other = ways[library]
+    elif peer == "by_hand":
+        other, library = alone, "by_hand"
+    else:
+        parquet.write_table(columns, tmp_path / "orders.parquet")
+        other = partial(parquet.read_table, tmp_path / "orders.parquet")
+        library = "parquet"
+    benchmark.extra_info |= compare(ours, other, peer=library, of=DECODED)
+    benchmark.extra_info["values_per_second"] = DECODED / benchmark.stats["median"]
+
+
+def bench_avro(benchmark, tmp_path):
+    """One Avro file of all payloads, against a call of fastavro for each."""
+    fastavro = pytest.importorskip("fastavro")
+    polars = pytest.importorskip("polars")
+    values, schema = avro_values(orders())
     path = write(tmp_path / "orders-0", values)
     scan = kafkalog.scan(path, columns=["value"])
 

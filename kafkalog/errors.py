@@ -40,6 +40,7 @@ __all__ = [
     "InvalidTextError",
     "InvalidTimestampError",
     "InvalidTxnStateError",
+    "InvalidValueError",
     "KafkaLogError",
     "KafkaLogWarning",
     "LocatedError",
@@ -553,8 +554,8 @@ class TieredLogWarning(KafkaLogWarning):
     """
 
 
-class InvalidTextError(KafkaLogError, ValueError):
-    """Raised where a key or value is requested as text, and is not UTF-8.
+class InvalidValueError(KafkaLogError, ValueError):
+    """Raised where a key or value is not of the format that is requested.
 
     Attributes
     ----------
@@ -582,6 +583,10 @@ class InvalidTextError(KafkaLogError, ValueError):
         self.topic = topic
         self.partition = partition
         self.offset = offset
+
+
+class InvalidTextError(InvalidValueError):
+    """Raised where a key or value is requested as text, and is not UTF-8."""
 
 
 class MissingDependencyError(KafkaLogError, ImportError):

@@ -17,7 +17,7 @@ def require(package: str, extra: str) -> Any:
     try:
         return import_module(package)
     except ModuleNotFoundError as error:
-        installed = package.partition(".")[0]
-        if error.name != installed:
+        missing = error.name or ""
+        if not f"{package}.".startswith(f"{missing}."):
             raise
-        raise MissingDependencyError(installed, extra) from None
+        raise MissingDependencyError(missing, extra) from None

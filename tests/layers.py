@@ -25,13 +25,16 @@ LAYERS: Final = [
     Layer("commands", ("__main__",), "`python -m kafkalog`"),
     Layer(
         "surfaces",
-        ("cli", "spark", "testing", "values"),
-        "commands, Spark, test doubles, what values hold; the names of `kafkalog` "
-        "itself",
+        ("cli", "spark", "testing"),
+        "commands, Spark, test doubles; the names of `kafkalog` itself",
     ),
     Layer("analysis", ("analysis",), "statistics, groups, lag, transactions"),
     Layer("copies", ("copies",), "log directories made from others, and from tables"),
-    Layer("tables", ("export",), "other libraries' tables, files, Delta"),
+    Layer(
+        "tables",
+        ("export", "values"),
+        "other libraries' tables, files, Delta; what values hold",
+    ),
     Layer("dump", ("dump",), "kafka-dump-log's text"),
     Layer("query", ("query",), "reads over many logs: scan, find, tail"),
     Layer("commits", ("sink",), "writes that are exactly once"),

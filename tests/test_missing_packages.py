@@ -10,6 +10,9 @@ from tests import golden_data
 ORDERS = golden_data.logs("k431-clean") / "orders.zstd-0"
 SCAN = f"kafkalog.scan({str(ORDERS)!r})"
 OPTIONAL = ("pyarrow", "pandas", "polars", "duckdb", "fsspec", "isal", "pyspark")
+DECODE = "kafkalog.values.decode(__import__('pyarrow').table({'value': [b'x']}), "
+AVRO = f"{DECODE}'avro', schema={{'type': 'long'}})"
+PROTOBUF = f"{DECODE}'protobuf', schemas=b'')"
 PROGRAM = """
 import sys
 class Missing:
@@ -55,6 +58,15 @@ def test_the_error_names_the_package_and_the_extra_that_is_enough(use, package, 
     assert message == (
         f"kafkalog.errors.MissingDependencyError: {package} is missing: {line}"
     )
+
+
+@pytest.mark.parametrize(
+    ("use", "package", "extra"),
+    [(AVRO, "fastavro", "avro"), (PROTOBUF, "google", "protobuf")],
+)
+def test_a_format_of_values_names_its_package(use, package, extra):
+    *_, message = run(use, "fastavro", "google").stderr.splitlines()
+    assert message.endswith(f"{package} is missing: pip install 'kafkalog[{extra}]'")
 
 
 STAR = """

@@ -68,6 +68,7 @@ from kafkalog._speedups.index_search import (
     take_field,
     widen_slots,
 )
+from kafkalog._speedups.json_framing import find_single_documents
 from kafkalog._speedups.legacy_messages import write_messages
 from kafkalog._speedups.murmur2 import murmur2_keys
 from kafkalog._speedups.offset_map import (
@@ -127,6 +128,7 @@ __all__ = [
     "find_groups",
     "find_offsets",
     "find_record_faults",
+    "find_single_documents",
     "find_slot",
     "find_superseded",
     "first_nonzero",

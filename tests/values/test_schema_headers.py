@@ -18,7 +18,7 @@ from kafkalog.values import message_indexes, payloads, schema_ids
 from tests import reference
 from tests.guarded import at_the_end, at_the_start
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 KINDS = (pa.binary(), pa.large_binary())
 
 ids = st.integers(0, 2**31 - 1) | st.integers(-(2**31), 2**31 - 1)

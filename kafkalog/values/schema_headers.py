@@ -1,21 +1,4 @@
-"""Read what keys and values hold: schema ids and payloads in Confluent's wire format.
-
-Serializers of Confluent's Schema Registry write a header of 5 bytes before a payload,
-and that of Protobuf writes message indexes after it:
-
-    0       1           5
-    | magic | schema id | message indexes, in Protobuf only | payload
-
-The magic is 0 and the schema id a big-endian int32. Message indexes are the path to a
-message type in its file, as zig-zag varints: a count, and as many indexes. A count of 0
-stands for the one index 0, the first type of the file.
-
-Each function takes a whole column: an Arrow array, also chunked, of type ``binary`` or
-``large_binary``, or a column of `Records`. A value is not in the wire format if it is
-null, shorter than 5 bytes, or begins with another magic.
-
-Source: *Wire format* in the documentation of Confluent's Schema Registry.
-"""
+"""Schema ids, payloads and message indexes of columns in Confluent's wire format."""
 
 from __future__ import annotations
 
@@ -290,7 +273,7 @@ def _of_chunks(column: Any, read: Callable[[Any], Any]) -> Any:
     return pa.chunked_array([read(chunk) for chunk in chunks])
 
 
-def _rows_of_arrow(chunk: pa.Array) -> _Values:
+def rows_of_arrow(chunk: pa.Array) -> _Values:
     """Return the rows of an Arrow array, which may be a slice of a longer one."""
     pa = require("pyarrow", "arrow")
     first, count = chunk.offset, len(chunk)
@@ -310,14 +293,14 @@ def _rows_of_arrow(chunk: pa.Array) -> _Values:
 
 def _arrow_ids(chunk: pa.Array) -> pa.Array:
     pa = require("pyarrow", "arrow")
-    ids, found = _ids(_rows_of_arrow(chunk))
+    ids, found = _ids(rows_of_arrow(chunk))
     buffers = [_validity(found), pa.py_buffer(ids)]
     return pa.Array.from_buffers(pa.int32(), len(ids), buffers)
 
 
 def _arrow_payloads(chunk: pa.Array, *, protobuf: bool) -> pa.Array:
     pa = require("pyarrow", "arrow")
-    rows = _rows_of_arrow(chunk)
+    rows = rows_of_arrow(chunk)
     starts, lengths = _payload_places(rows, protobuf)
     offsets, valid = (
         np.empty(len(rows) + 1, starts.dtype),
@@ -332,7 +315,7 @@ def _arrow_payloads(chunk: pa.Array, *, protobuf: bool) -> pa.Array:
 
 def _arrow_indexes(chunk: pa.Array) -> pa.Array:
     pa = require("pyarrow", "arrow")
-    data, offsets, valid = _indexes(_rows_of_arrow(chunk))
+    data, offsets, valid = _indexes(rows_of_arrow(chunk))
     kind = pa.list_(pa.int32())
     buffers = [_validity(valid), pa.py_buffer(offsets)]
     return pa.Array.from_buffers(kind, len(valid), buffers, children=[pa.array(data)])
