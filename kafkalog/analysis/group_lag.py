@@ -128,8 +128,8 @@ def groups(
     topics, exclude_topics : str or iterable of str, optional
         Only these topics, and not these; ``*``, ``?`` and ``[...]`` match as in a
         shell.
-    at : int or datetime, optional
-        The time, in ms since 1970 or as an aware datetime: records up to it count,
+    at : int, datetime or str, optional
+        The time, as for `scan`: records up to it count,
         those after it do not. A commit in a transaction counts if the transaction was
         committed by then.
     filesystem, storage_options : optional
@@ -222,8 +222,8 @@ def lag(
     topics, exclude_topics : str or iterable of str, optional
         Only these topics, and not these; ``*``, ``?`` and ``[...]`` match as in a
         shell.
-    at : int or datetime, optional
-        The time, in ms since 1970 or as an aware datetime. A log ends then before its
+    at : int, datetime or str, optional
+        The time, as for `scan`. A log ends then before its
         first record with a later timestamp.
     filesystem, storage_options : optional
         The file system of the paths, or options of that of a URL, as for `scan`.

@@ -81,7 +81,10 @@ SIZES: Final = (
 PART_BYTES: Final = 32 << 20
 """Size of the parts that threads read."""
 
-NOT_OF_STATS: Final = ("columns", "text", "progress")
+NOT_OF_STATS: Final = (
+    *("columns", "text", "progress"),
+    *("keys", "headers", "producer_ids"),
+)
 """Options of a scan that do not apply."""
 
 

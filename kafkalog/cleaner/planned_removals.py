@@ -12,10 +12,8 @@ Source: ``LogManager.cleanupLogs``, ``LogCleaner.java``.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -50,7 +48,7 @@ from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.decoding.record_counts import count_records
 from kafkalog.formats.batch_headers import have_flag
 from kafkalog.formats.layout import CONTROL_FLAG, MAX_BATCH_BYTES
-from kafkalog.formats.timestamps import as_ms
+from kafkalog.formats.timestamps import Time, as_ms
 from kafkalog.integer_limits import MAX_INT64
 from kafkalog.log.ownership import Name
 from kafkalog.log.retention import (
@@ -70,6 +68,7 @@ from kafkalog.log.writable_log import WritableLog
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.storage.location import local_path
 from kafkalog.storage.log_directory import Numbers, PartitionSelection, Topics
+from kafkalog.text.time_text import NOW
 
 CHUNK_BYTES: Final = 1 << 20
 ATTEMPTS: Final = 5
@@ -91,7 +90,7 @@ def whatif(
     topics: Topics = None,
     exclude_topics: Topics = None,
     partitions: Numbers = None,
-    at: int | datetime | None = None,
+    at: Time | None = None,
     broker: BrokerConfig | None = None,
 ) -> RemovalReport:
     """Return what retention and compaction would remove from the logs under a path.
@@ -115,8 +114,8 @@ def whatif(
         shell.
     partitions : int or iterable of int, optional
         Only partitions with these numbers.
-    at : int or datetime, optional
-        The time for which to report, in ms since 1970; by default now.
+    at : int, datetime or str, optional
+        The time for which to report, as for `scan`; by default now.
     broker : BrokerConfig, optional
         The settings in the broker's ``server.properties``. Without them, a
         ``retention.ms`` or ``retention.bytes`` that may be set there removes nothing.
@@ -152,7 +151,7 @@ def whatif(
     ...     [(removal.segment, removal.records) for removal in report.removals]
     [('00000000000000000000.log', 1)]
     """
-    now_ms = time.time_ns() // 1_000_000 if at is None else as_ms(at)
+    now_ms = as_ms(NOW if at is None else at)
     changes = dict(settings or {})
     selection = PartitionSelection.of(topics, partitions, exclude_topics)
     partitions_found = partitions_at(local_path(path).absolute())

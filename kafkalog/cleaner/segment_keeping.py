@@ -8,10 +8,8 @@ Source: ``UnifiedLog.deletableSegments``, ``LogCleanerManager.cleanableOffsets``
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 
 from kafkalog.cleaner.cleanable_range import (
@@ -41,7 +39,7 @@ from kafkalog.errors import (
     LogArgumentError,
     LogCleaningAbortedError,
 )
-from kafkalog.formats.timestamps import as_ms
+from kafkalog.formats.timestamps import Time, as_ms
 from kafkalog.log.reading.log_segments import list_segments
 from kafkalog.log.reading.transactions import find_stable
 from kafkalog.log.retention import (
@@ -62,13 +60,14 @@ from kafkalog.log.topic_settings import (
 from kafkalog.storage.checkpoint_file import CLEANED_TO, read_offsets
 from kafkalog.storage.file_names import SegmentFile, parse_file_name
 from kafkalog.storage.location import local_path
+from kafkalog.text.time_text import NOW
 
 
 def why(
     segment: str | Path,
     settings: Mapping[str, object] | None = None,
     *,
-    at: int | datetime | None = None,
+    at: Time | None = None,
     broker: BrokerConfig | None = None,
 ) -> KeepReport:
     """Return the rules that keep a segment, or that remove it.
@@ -84,8 +83,8 @@ def why(
         partition.
     settings : mapping of str to object, optional
         Settings to change, by Kafka's names, as for `whatif`.
-    at : int or datetime, optional
-        The time for which to report, in ms since 1970; by default now.
+    at : int, datetime or str, optional
+        The time for which to report, as for `scan`; by default now.
     broker : BrokerConfig, optional
         The settings in the broker's ``server.properties``.
 
@@ -119,7 +118,7 @@ def why(
     (True, ['retention.ms', 'retention.bytes'])
     """
     path = local_path(segment).absolute()
-    now_ms = time.time_ns() // 1_000_000 if at is None else as_ms(at)
+    now_ms = as_ms(NOW if at is None else at)
     file = _segment_file(path)
     directory = path.parent
     name = partition_name(directory)

@@ -6,13 +6,15 @@ below the paths that are on the command line already.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
-from datetime import datetime
 from functools import wraps
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 
@@ -27,9 +29,11 @@ if TYPE_CHECKING:
     from kafkalog.storage.file_names import PartitionDir
     from kafkalog.storage.location import Location
 
+T = TypeVar("T")
 Function = TypeVar("Function", bound=Callable[..., Any])
 FORMATS: Final = ("table", "jsonl", "json", "csv")
 URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+BASE64: Final = "base64:"
 
 
 class NamedPath(click.Path):
@@ -103,27 +107,57 @@ def examples(*commands: str) -> str:
     return "\n".join(("\b", "Examples:", *(f"  {command}" for command in commands)))
 
 
-def read_time(text: str) -> int | datetime:
-    """Read milliseconds since 1970, or ISO 8601 with a time zone.
+def read_time(text: str) -> int:
+    """Read a time, as `parse_time` does, in milliseconds since 1970.
 
-    >>> read_time("1700000000000")
-    1700000000000
-    >>> read_time("2023-11-14T22:13:20Z")
-    datetime.datetime(2023, 11, 14, 22, 13, 20, tzinfo=datetime.timezone.utc)
+    >>> read_time("1700000000000"), read_time("2023-11-14T22:13:20Z")
+    (1700000000000, 1700000000000)
     """
-    if re.fullmatch(r"-?\d{1,19}", text, re.ASCII):
-        return int(text)
+    from kafkalog.formats.timestamps import as_ms
+
     try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        reason = f"{text!r} is not a time, expected milliseconds since 1970 or ISO 8601"
-        raise click.BadParameter(reason) from None
-    if time.tzinfo is None:
-        reason = (
-            f"{text!r} has no time zone, expected one as in 2026-01-31T12:00Z or +02:00"
-        )
-        raise click.BadParameter(reason)
-    return time
+        return as_ms(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def read_key(text: str) -> list[bytes]:
+    r"""Read a key, base64:TEXT, or @FILE with a key on each line.
+
+    >>> read_key("ann"), read_key("base64:AAE=")
+    ([b'ann'], [b'\x00\x01'])
+    """
+    if text.startswith("@"):
+        lines = Path(text[1:]).read_text("utf-8").splitlines()
+        return [_decoded(line) for line in lines if line]
+    return [_decoded(text)]
+
+
+def _decoded(text: str) -> bytes:
+    if not text.startswith(BASE64):
+        return text.encode("utf-8", "surrogateescape")
+    try:
+        return base64.b64decode(text.removeprefix(BASE64), validate=True)
+    except (binascii.Error, ValueError):
+        raise click.BadParameter(f"{text!r} is not base64") from None
+
+
+def read_header(text: str) -> tuple[bytes, bytes | None]:
+    """Read NAME, or NAME=VALUE.
+
+    >>> read_header("user=ann"), read_header("user")
+    ((b'user', b'ann'), (b'user', None))
+    """
+    name, equals, value = text.partition("=")
+    key = name.encode("utf-8", "surrogateescape")
+    return key, _decoded(value) if equals else None
+
+
+def all_of(
+    _context: click.Context, _parameter: click.Parameter, values: tuple[list[T], ...]
+) -> tuple[T, ...] | None:
+    """Return the values of an option of which each use has several; None if unused."""
+    return tuple(chain.from_iterable(values)) if values else None
 
 
 def read_columns(text: str) -> tuple[str, ...]:
@@ -291,6 +325,10 @@ SELECTION: Final = (
     ),
 )
 
+TIME_HELP: Final = (
+    "milliseconds since 1970, ISO 8601 with a time zone, a date in UTC, a duration "
+    "before now such as -1h, -90m, -2d or -1w, or now."
+)
 BOUNDS: Final = (
     click.option(
         "--start-offset", type=int, help="First offset; default: the log start offset."
@@ -300,14 +338,42 @@ BOUNDS: Final = (
         "--start-timestamp",
         type=read_time,
         metavar="TIME",
-        help="Earliest timestamp: milliseconds since 1970, or ISO 8601 with a time "
-        "zone.",
+        help=f"Earliest timestamp: {TIME_HELP}",
     ),
     click.option(
         "--end-timestamp",
         type=read_time,
         metavar="TIME",
         help="Timestamp to stop before.",
+    ),
+)
+
+KEY_HELP: Final = "a text, base64:TEXT, or @FILE with one a line; may be repeated."
+FILTERS: Final = (
+    click.option(
+        "--key",
+        "keys",
+        multiple=True,
+        type=read_key,
+        callback=all_of,
+        metavar="KEY",
+        help=f"Only records with this key: {KEY_HELP}",
+    ),
+    click.option(
+        "--header",
+        "headers",
+        multiple=True,
+        type=read_header,
+        metavar="NAME[=VALUE]",
+        help="Only records with this header; may be repeated, to match all. VALUE is a "
+        "text or base64:TEXT.",
+    ),
+    click.option(
+        "--producer-id",
+        "producer_ids",
+        multiple=True,
+        type=click.IntRange(min=-1),
+        help="Only records of this producer; may be repeated.",
     ),
 )
 
@@ -375,9 +441,9 @@ MEMORY_MAP: Final = (
     ),
 )
 
-SCAN: Final = (*SELECTION, *BOUNDS, *COLUMNS, *WHICH, *THREADS, *MEMORY_MAP)
-FIND: Final = (*SELECTION, *BOUNDS, *WHICH, *MEMORY_MAP)
-TAIL: Final = (*SELECTION, *COLUMNS, *WHICH)
+SCAN: Final = (*SELECTION, *BOUNDS, *FILTERS, *COLUMNS, *WHICH, *THREADS, *MEMORY_MAP)
+FIND: Final = (*SELECTION, *BOUNDS, *FILTERS, *WHICH, *MEMORY_MAP)
+TAIL: Final = (*SELECTION, *FILTERS, *COLUMNS, *WHICH)
 STATS: Final = (
     *SELECTION,
     *BOUNDS,
@@ -415,8 +481,7 @@ COMMITS: Final = (
         "--at",
         type=read_time,
         metavar="TIME",
-        help="Print the offsets at this time instead of the last ones: milliseconds "
-        "since 1970, or ISO 8601 with a time zone.",
+        help=f"Print the offsets at this time instead of the last ones: {TIME_HELP}",
     ),
 )
 
@@ -441,8 +506,7 @@ RETENTION: Final = (
         "--at",
         type=read_time,
         metavar="TIME",
-        help="Report for this time instead of now: milliseconds since 1970, or ISO "
-        "8601 with a time zone.",
+        help=f"Report for this time instead of now: {TIME_HELP}",
     ),
     SERVER_PROPERTIES,
 )
@@ -501,8 +565,11 @@ class ScanOptions:
     partitions: tuple[int, ...]
     start_offset: int | None = None
     end_offset: int | None = None
-    start_timestamp: int | datetime | None = None
-    end_timestamp: int | datetime | None = None
+    start_timestamp: int | None = None
+    end_timestamp: int | None = None
+    keys: tuple[bytes, ...] | None = None
+    headers: tuple[tuple[bytes, bytes | None], ...] = ()
+    producer_ids: tuple[int, ...] = ()
     columns: tuple[str, ...] | None = None
     isolation: Isolation
     on_corruption: OnCorruption
@@ -510,6 +577,11 @@ class ScanOptions:
     max_batch_bytes: int
     memory_map: bool = False
     threads: int = 1
+
+    @property
+    def has_filters(self) -> bool:
+        """Whether records are selected by more than their topic, offset and time."""
+        return self.keys is not None or bool(self.headers or self.producer_ids)
 
     def scan(self, paths: Sequence[Location], progress: Progress | None = None) -> Scan:
         """Return the scan of the selected partitions under `paths`.
@@ -528,6 +600,9 @@ class ScanOptions:
             end_offset=self.end_offset,
             start_timestamp=self.start_timestamp,
             end_timestamp=self.end_timestamp,
+            keys=self.keys,
+            headers=self.headers,
+            producer_ids=self.producer_ids or None,
             isolation=self.isolation,
             control_records=self.control_records,
             on_corruption=self.on_corruption,

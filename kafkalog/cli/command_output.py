@@ -340,10 +340,22 @@ def _csv_of(rows: Iterable[Row]) -> Iterator[list[str]]:
 
 
 def csv_line(cells: Iterable[Any]) -> str:
-    """Return a line of CSV, without its end."""
-    line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(cells)
-    return line.getvalue()
+    """Return a line of CSV, without its end; None is an empty cell.
+
+    >>> csv_line(["", None, {"base64": "/w=="}])
+    '"",,"{""base64"": ""/w==""}"'
+    """
+    return ",".join(map(_csv_cell, cells))
+
+
+def _csv_cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, dict | list):
+        value = json.dumps(value, ensure_ascii=False)
+    cell = io.StringIO()
+    csv.writer(cell, lineterminator="").writerow([value])
+    return cell.getvalue()
 
 
 class JsonList:

@@ -6,17 +6,13 @@ from typing import Final
 
 import click
 
-FORMS: Final = {"--key": "--key-format", "--value": "--value-format"}
+FORMS: Final = {"--value": "--value-format"}
 DESTINATION: Final = "the last argument, DST,"
 RENAMED: Final = {
     "cat": FORMS,
     "head": FORMS,
     "tail": FORMS,
-    "find": {
-        "--key": "--key-pattern",
-        "--value": "--value-pattern",
-        "--header": "--header-pattern",
-    },
+    "find": {"--value": "--value-pattern"},
     "export": {"--by": "--partition-by"},
     "compact": {"--in-place": "--apply", "--force": "--ignore-policy"},
     "restore": {

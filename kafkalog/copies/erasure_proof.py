@@ -252,7 +252,7 @@ class _FileSearch:
     @property
     def keys(self) -> frozenset[bytes]:
         """The keys that are searched for in bytes."""
-        return self.selection.excluded_keys - {b""}
+        return frozenset(key for key in self.selection.excluded_keys if key)
 
     def run(self) -> None:
         """Search the file."""

@@ -169,16 +169,17 @@ def restore(
     start_offset, end_offset : int or mapping of (str, int) to int, optional
         The interval of offsets to copy. They become the log start offset and the log
         end offset of the copy, where they are within the log.
-    start_timestamp, end_timestamp : int or datetime, optional
-        The interval of timestamps of the records to copy; a record without a timestamp
-        is outside.
-    keys, exclude_keys : iterable of bytes or str
-        Keys of the records to copy, and not to copy. They are compared byte for byte.
+    start_timestamp, end_timestamp : int, datetime or str, optional
+        The interval of timestamps of the records to copy, as for `scan`; a record
+        without a timestamp is outside.
+    keys, exclude_keys : iterable of bytes, str or None
+        Keys of the records to copy, and not to copy; None is the null key. They are
+        compared byte for byte.
     producer_ids, exclude_producer_ids : iterable of int
         Producers of the records to copy, and not to copy; -1 stands for none.
     headers, exclude_headers : iterable
         Headers that a record has to have, each of them, and headers of the records not
-        to copy. A header is a key, or a pair of key and value.
+        to copy, as for `scan`.
     where : callable, optional
         Called with chunks of `Records` of one partition, which are views. Returns an
         array of bools: which of the records to copy.

@@ -7,7 +7,6 @@ records are always selected, as the records of transactions depend on them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias, TypedDict
@@ -21,11 +20,21 @@ from kafkalog.decoding.decoded_columns import ColumnBuffers
 from kafkalog.decoding.read_policy import Bounds
 from kafkalog.errors import LogArgumentError
 from kafkalog.formats.batch_headers import BatchHeaders
-from kafkalog.formats.timestamps import Time, as_ms
+from kafkalog.formats.timestamps import Time, as_ms_or_none
 from kafkalog.log.ownership import Name
 from kafkalog.query import scan_columns
 from kafkalog.query.chunk_columns import ViewColumn
-from kafkalog.query.record_search import are_within, with_headers
+from kafkalog.query.record_filter import (
+    HeaderCondition,
+    Headers,
+    Key,
+    are_keys,
+    as_headers,
+    as_keys,
+    have_headers,
+    taken,
+)
+from kafkalog.query.record_search import are_within
 from kafkalog.query.records import Origin, Records, make_views
 from kafkalog.query.sources import Offset
 from kafkalog.storage.log_directory import Topics
@@ -37,11 +46,6 @@ COLUMNS: Final = scan_columns.COLUMNS[: scan_columns.COLUMNS.index("is_control")
 """The columns that a predicate can read: of records, and not of their batches."""
 
 ANY_TIME: Final = Bounds()
-Header: TypeAlias = "str | bytes | tuple[str | bytes, str | bytes | None]"
-"""The key of a header, or a pair of key and value; a value of None is any."""
-
-HeaderCondition = tuple[bytes, bytes | None]
-"""The key of a header and its value; None for any value."""
 
 
 class RecordFilters(TypedDict, total=False):
@@ -53,12 +57,12 @@ class RecordFilters(TypedDict, total=False):
     end_offset: Offset
     start_timestamp: Time | None
     end_timestamp: Time | None
-    keys: Iterable[bytes | str] | None
-    exclude_keys: Iterable[bytes | str]
+    keys: Iterable[Key] | bytes | str | None
+    exclude_keys: Iterable[Key] | bytes | str
     producer_ids: Iterable[int] | None
     exclude_producer_ids: Iterable[int]
-    headers: Iterable[Header]
-    exclude_headers: Iterable[Header]
+    headers: Headers
+    exclude_headers: Headers
     where: Predicate | None
 
 
@@ -71,8 +75,8 @@ class RecordSelection:
     record, and none of `excluded_headers`. `timed` are bounds on timestamps.
     """
 
-    keys: frozenset[bytes] | None = None
-    excluded_keys: frozenset[bytes] = frozenset()
+    keys: frozenset[bytes | None] | None = None
+    excluded_keys: frozenset[bytes | None] = frozenset()
     producer_ids: frozenset[int] | None = None
     excluded_producer_ids: frozenset[int] = frozenset()
     headers: tuple[HeaderCondition, ...] = ()
@@ -144,44 +148,21 @@ def as_selection(filters: RecordFilters) -> RecordSelection:
         headers=as_headers(filters.get("headers", ())),
         excluded_headers=as_headers(filters.get("exclude_headers", ())),
         timed=Bounds(
-            start_timestamp=_as_ms(filters.get("start_timestamp")),
-            end_timestamp=_as_ms(filters.get("end_timestamp")),
+            start_timestamp=as_ms_or_none(filters.get("start_timestamp")),
+            end_timestamp=as_ms_or_none(filters.get("end_timestamp")),
         ),
         where=filters.get("where"),
     )
-
-
-def _as_ms(time: Time | None) -> int | None:
-    return None if time is None else as_ms(time)
-
-
-def are_keys(views: RecordViews, keys: frozenset[bytes]) -> Bools:
-    """Return which records have one of some keys."""
-    starts, lengths = views.records["key_start"], views.records["key_length"]
-    found = np.zeros(len(lengths), np.bool_)
-    candidates = np.flatnonzero(np.isin(lengths, [len(key) for key in keys]))
-    buffer = views.data.data
-    places = zip(starts[candidates].tolist(), lengths[candidates].tolist(), strict=True)
-    found[candidates] = np.fromiter(
-        (bytes(buffer[start : start + length]) in keys for start, length in places),
-        np.bool_,
-        len(candidates),
-    )
-    return found
 
 
 def _have_headers(
     views: RecordViews, conditions: tuple[HeaderCondition, ...], among: Bools
 ) -> Bools:
     """Return which records of `among` have a header for each of some conditions."""
-    patterns = tuple(
-        (key, None if value is None else re.compile(rb"\A%b\Z" % re.escape(value)))
-        for key, value in conditions
-    )
     found = np.zeros(len(among), np.bool_)
     candidates = np.flatnonzero(among & (views.records["header_count"] > 0))
     if len(candidates):
-        found[with_headers(patterns, views, candidates)] = True
+        found[candidates] = have_headers(taken(views, candidates), conditions)
     return found
 
 
@@ -193,33 +174,3 @@ def _evaluate(where: Predicate, views: RecordViews, name: Name) -> Bools:
         expected = f"bool of shape ({len(records)},)"
         raise LogArgumentError(f"the predicate returned {found}, expected {expected}")
     return selected
-
-
-def as_keys(keys: Iterable[bytes | str] | bytes | str) -> frozenset[bytes]:
-    """Return keys as bytes; text as UTF-8."""
-    if isinstance(keys, bytes | str):
-        keys = [keys]
-    return frozenset(_as_bytes(key, "key") for key in keys)
-
-
-def as_headers(headers: Iterable[Header]) -> tuple[HeaderCondition, ...]:
-    """Return conditions on headers: each a key, or a pair of key and value."""
-    if isinstance(headers, bytes | str):
-        headers = [headers]
-    return tuple(_as_condition(header) for header in headers)
-
-
-def _as_condition(header: Header) -> HeaderCondition:
-    if isinstance(header, bytes | str):
-        return _as_bytes(header, "header"), None
-    key, value = header
-    value = None if value is None else _as_bytes(value, "header value")
-    return _as_bytes(key, "header"), value
-
-
-def _as_bytes(value: object, role: str) -> bytes:
-    if isinstance(value, str):
-        return value.encode()
-    if not isinstance(value, bytes):
-        raise TypeError(f"{role} {value!r:.64}, expected bytes or text")
-    return value

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from kafkalog import _speedups
 from kafkalog._speedups import Status
 from kafkalog.array_types import Bytes, Int64s
+from kafkalog.decoding.batch_decoder import DecodedRecords, RecordViews, find_headers
 from kafkalog.decoding.workspace import DecodeResult, DecompressionBuffer, Within
 from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import MIN_RECORD_BYTES
@@ -254,3 +255,53 @@ class ColumnWorkspace(DecompressionBuffer):
         offsets = first(column.offsets, count + 1)
         data = first(column.data, int(offsets[-1]))
         return BinaryColumn(data, offsets, first(column.valid, count))
+
+
+def gather_columns(
+    views: RecordViews, names: Container[str], buffers: ColumnBuffers
+) -> DecodedRecords[DecodedColumns]:
+    """Return records that were found in place as columns, into which they are copied.
+
+    `names` are those of the columns; the others are None, but ``offset`` and
+    ``timestamp``.
+    """
+    spans = views.records
+    key, value = (
+        _gathered(
+            name,
+            views.data,
+            spans[f"{name}_start"],
+            spans[f"{name}_length"],
+            buffers,
+        )
+        if name in names
+        else None
+        for name in ("key", "value")
+    )
+    headers = None
+    if "headers" in names:
+        offsets, places = find_headers(views)
+        headers = Headers(
+            offsets,
+            _gathered("header key", views.data, places[0], places[1], buffers),
+            _gathered("header value", views.data, places[2], places[3], buffers),
+        )
+    columns = DecodedColumns(spans["offset"], spans["timestamp"], key, value, headers)
+    return DecodedRecords(views.data, views.rows, columns, views.counts)
+
+
+def _gathered(
+    name: str,
+    data: Bytes,
+    starts: npt.NDArray[np.int32],
+    lengths: npt.NDArray[np.int32],
+    buffers: ColumnBuffers,
+) -> BinaryColumn:
+    rows = len(lengths)
+    offsets = buffers.take(f"{name} offsets", rows + 1, np.int32)
+    valid = buffers.take(f"{name} valid", rows, np.uint8)
+    size, _ = _speedups.lengths_to_offsets(lengths, offsets, valid)
+    copied = buffers.take(f"{name} data", size, np.uint8)
+    done = _speedups.gather_bytes(data, starts, lengths, copied)
+    assert done == rows  # as the decoder found them in the data
+    return BinaryColumn(copied, offsets, valid)

@@ -56,7 +56,10 @@ BATCH_TABLE: Final = pa.schema(
 CODEC_NAMES: Final = pa.array([*CODECS, *[UNKNOWN_CODEC] * 3], pa.string())
 """The names of the codes that three bits can have."""
 
-NOT_OF_BATCHES: Final = ("columns", "text", "limit", "progress")
+NOT_OF_BATCHES: Final = (
+    *("columns", "text", "limit", "progress"),
+    *("keys", "headers", "producer_ids"),
+)
 """Options of a scan that do not apply to batches, as they are not of records."""
 
 

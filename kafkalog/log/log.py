@@ -459,7 +459,7 @@ class Log:
         Parameters
         ----------
         timestamps : array_like of int, datetime or datetime64
-            Times, in ms since 1970 or as aware datetimes, of any shape. Negative
+            Times, in ms since 1970, as aware datetimes or texts, of any shape. Negative
             numbers are times before 1970; Kafka's special timestamps, -1 to -6, are for
             `WritableLog.find_offset`.
 

@@ -30,6 +30,7 @@ from kafkalog.formats.layout import (
     LOG_APPEND_TIME_FLAG,
 )
 from kafkalog.query.partition_reader import PartitionReader, ScanProblem, SegmentStep
+from kafkalog.query.record_filter import EVERY_RECORD, RecordFilter
 from kafkalog.query.sources import PartitionSource
 
 if TYPE_CHECKING:
@@ -83,7 +84,10 @@ def without_gaps(rows: BatchHeaders, bounds: Bounds, max_batch_bytes: int) -> Bo
 
 
 def counting_reader(
-    source: PartitionSource, bounds: Bounds, policy: ReadPolicy
+    source: PartitionSource,
+    bounds: Bounds,
+    policy: ReadPolicy,
+    filter: RecordFilter = EVERY_RECORD,
 ) -> PartitionReader:
     """Return a reader of a partition whose steps `count_batches` counts."""
     if policy.check_crcs == "before":
@@ -92,6 +96,7 @@ def counting_reader(
         source=source,
         bounds=bounds,
         policy=replace(policy, needs="headers"),
+        filter=filter,
         headers_suffice=partial(
             wholly_within,
             max_batch_bytes=policy.max_batch_bytes,

@@ -44,6 +44,7 @@ from kafkalog.query.conditions import (
     unproven,
 )
 from kafkalog.query.header_columns import timestamp_ranges
+from kafkalog.query.record_filter import EVERY_RECORD, RecordFilter
 from kafkalog.query.sources import PartitionSource
 from kafkalog.segment.entry_order import Limits
 from kafkalog.segment.file_records import STEP_BYTES, FileRecords, Skipped, Step
@@ -177,6 +178,7 @@ class PartitionReader:
 
     Segments and batches without a record that may satisfy the `condition` are skipped.
     Parts of it that hold for the whole partition, or within the bounds, are dropped.
+    Batches are also selected by the `filter`, whose other conditions are the caller's.
     If the policy needs headers, `headers_suffice` states of which batches within bounds
     the headers are all that is used, so that their records are not read.
     With a `resume_point`, the reading begins there.
@@ -186,6 +188,7 @@ class PartitionReader:
     bounds: Bounds
     policy: ReadPolicy
     condition: BatchCondition = ANYTHING
+    filter: RecordFilter = EVERY_RECORD
     take: Take = field(default_factory=lambda: KeptBuffer().take)
     headers_suffice: Suffice = all_suffice
     resume_point: ResumePoint | None = None
@@ -393,6 +396,7 @@ class PartitionReader:
     def _by_offset_alone(self) -> bool:
         """Whether data batches are selected by their offsets, and by nothing else."""
         by_more = self.bounds.timed or self.condition != ANYTHING
+        by_more |= self.filter.of_batches
         return self._transactions is None and not by_more
 
     def _by_header(self, step: Step, segment: str) -> BatchHeaders:
@@ -417,6 +421,8 @@ class PartitionReader:
         if self.condition != ANYTHING:
             ranges = self._ranges(segment) | batch_ranges(rows)
             selected &= self.condition.may_match(ranges)
+        if self.filter.of_batches:
+            selected &= self.filter.select_batches(rows)
         return rows[selected]
 
     def _by_time(self, rows: BatchHeaders) -> Bools:

@@ -7,26 +7,31 @@ headers are searched in place, without a copy.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from kafkalog.array_types import Bools, Bytes
 from kafkalog.decoding.batch_decoder import RecordViews, decode, find_headers
+from kafkalog.decoding.decoded_columns import ColumnBuffers
 from kafkalog.decoding.read_policy import Bounds
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import LocatedError
 from kafkalog.formats.layout import NO_TIMESTAMP
 from kafkalog.query.partition_reader import PartitionReader, ScanProblem, SegmentStep
+from kafkalog.query.record_filter import RecordFilter, taken
+from kafkalog.query.records import Origin, make_views
 from kafkalog.query.scan import Scan
 from kafkalog.query.sources import PartitionSource
 from kafkalog.storage.location import Location
 
 Pattern = re.Pattern[bytes]
 Numbers = npt.NDArray[np.intp]
+CONTENTS: Final[dict[str, Any]] = {"key": None, "value": None, "headers": ()}
+"""The contents of a record, and what they are if they are not requested."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,14 +39,12 @@ class Condition:
     """Conditions that a record has to meet, all at once.
 
     `key` and `value` are patterns to be found in it; null never matches. `headers` are
-    pairs of a key and a pattern or None; each pair has to match a header. The producer
-    has to be one of `producer_ids`, if there are any.
+    pairs of a key and a pattern or None; each pair has to match a header.
     """
 
     key: Pattern | None = None
     value: Pattern | None = None
     headers: tuple[tuple[bytes, Pattern | None], ...] = ()
-    producer_ids: tuple[int, ...] = ()
 
 
 BY_IMPORTANCE: Final = ("offset", "path", "position", "record_index", "partition")
@@ -52,7 +55,7 @@ class RecordLocation(NamedTuple):
     """A record found, in the batch at byte `position` of `path`.
 
     `record_index` counts the batch's records from 0; `timestamp` is in ms, None where
-    it has none.
+    it has none. `key`, `value` and `headers` are set if they are columns of the scan.
     """
 
     topic: str
@@ -62,6 +65,9 @@ class RecordLocation(NamedTuple):
     path: Location | None
     position: int
     record_index: int
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: Sequence[tuple[bytes, bytes | None]] = ()
 
 
 def locate_records(
@@ -94,21 +100,26 @@ def _of_source(
 ) -> Iterator[RecordLocation]:
     policy = replace(scan.policy.checking_first(), needs="records")
     workspace = Workspace()
-    for step in PartitionReader(source=source, bounds=bounds, policy=policy).steps():
+    reader = PartitionReader(
+        source=source, bounds=bounds, policy=policy, filter=scan.filter
+    )
+    for step in reader.steps():
         if isinstance(step, ScanProblem):
             scan.problems.append(step)
             continue
         last, passed = -1, 0  # the batch that may continue, and its records so far
-        for views in _decoded(scan, step, condition, workspace):
+        for views in _decoded(scan, step, workspace):
             first = int(views.rows["position"][0])
             passed = passed if first == last else 0
-            matches = _matches(views, step.bounds, condition)
-            yield from _locations(source, step, views, matches, passed)
+            matches = _matches(views, step.bounds, scan.filter, condition)
+            if len(matches):
+                yield from _locations(scan, source, step, views, matches, passed)
             last = int(views.rows["position"][-1])
             passed = int(views.counts[-1]) + passed * (first == last)
 
 
 def _locations(
+    scan: Scan,
     source: PartitionSource,
     step: SegmentStep,
     views: RecordViews,
@@ -121,11 +132,24 @@ def _locations(
     indexes = matches - (ends - views.counts)[batches]
     indexes[batches == 0] += passed
     times = views.records["timestamp"][matches].tolist()
-    for offset, time, position, index in zip(
+    contents = make_views(
+        taken(views, matches),
+        Origin(source.topic, source.partition),
+        tuple(name for name in scan.columns if name in CONTENTS),
+        ColumnBuffers(kept=True),
+    )
+    contents_of = (
+        [CONTENTS[name]] * len(matches)
+        if name not in contents.columns
+        else getattr(contents, name).to_list()
+        for name in CONTENTS
+    )
+    for offset, time, position, index, *content in zip(
         views.records["offset"][matches].tolist(),
         times,
         views.rows["position"][batches].tolist(),
         indexes.tolist(),
+        *contents_of,
         strict=True,
     ):
         yield RecordLocation(
@@ -136,21 +160,18 @@ def _locations(
             step.path,
             position,
             index,
+            *content,
         )
 
 
 def _decoded(
-    scan: Scan, step: SegmentStep, condition: Condition, workspace: Workspace
+    scan: Scan, step: SegmentStep, workspace: Workspace
 ) -> Iterator[RecordViews]:
     """Decode the batches that may hold a match, each of them whole."""
-    rows = step.step.rows
-    if condition.producer_ids:
-        rows = rows[np.isin(rows["producer_id"], condition.producer_ids)]
-        step = step._replace(step=replace(step.step, rows=rows))
     results = decode(
         step.step.data,
         step.step.origin,
-        rows,
+        step.step.rows,
         bounds=Bounds(),
         limit=scan.policy.max_batch_bytes,
         workspace=workspace,
@@ -164,10 +185,14 @@ def _decoded(
             yield views
 
 
-def _matches(views: RecordViews, bounds: Bounds, condition: Condition) -> Numbers:
-    """Return the numbers of the records within bounds that meet the condition."""
+def _matches(
+    views: RecordViews, bounds: Bounds, selects: RecordFilter, condition: Condition
+) -> Numbers:
+    """Return the numbers of the records within bounds that meet the conditions."""
     records = views.records
     matches = np.flatnonzero(are_within(views, bounds))
+    if selects.of_records and len(matches):
+        matches = matches[selects.matches(taken(views, matches))]
     for name, pattern in (("key", condition.key), ("value", condition.value)):
         if pattern is not None:
             starts, lengths = records[f"{name}_start"], records[f"{name}_length"]

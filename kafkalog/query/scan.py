@@ -27,13 +27,14 @@ import numpy as np
 from kafkalog.decoding.read_policy import Bounds, Isolation, OnCorruption, ReadPolicy
 from kafkalog.formats.batch_headers import BytesLike
 from kafkalog.formats.layout import MAX_BATCH_BYTES
-from kafkalog.formats.timestamps import Time
+from kafkalog.formats.timestamps import Time, as_ms_or_none
 from kafkalog.integer_limits import MAX_INT64, MIN_INT64
 from kafkalog.progress import Progress
 from kafkalog.query.conditions import ANYTHING, BatchCondition
 from kafkalog.query.header_counts import count_records, counting_reader
 from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.readable_offsets import warn_of_missing_offsets
+from kafkalog.query.record_filter import EVERY_RECORD, Headers, Key, RecordFilter
 from kafkalog.query.scan_columns import choose_columns
 from kafkalog.query.sources import (
     Offset,
@@ -76,6 +77,9 @@ class ScanArguments(TypedDict, total=False):
     start_timestamp: Time | None
     end_timestamp: Time | None
     isolation: Isolation
+    keys: Iterable[Key] | bytes | str | None
+    headers: Headers | None
+    producer_ids: Iterable[int] | int | None
     control_records: bool
     check_crcs: bool
     on_corruption: OnCorruption
@@ -99,6 +103,9 @@ def scan(
     end_offset: Offset = None,
     start_timestamp: Time | None = None,
     end_timestamp: Time | None = None,
+    keys: Iterable[Key] | bytes | str | None = None,
+    headers: Headers | None = None,
+    producer_ids: Iterable[int] | int | None = None,
     isolation: Isolation = "read_uncommitted",
     control_records: bool = False,
     check_crcs: bool = True,
@@ -136,9 +143,18 @@ def scan(
     start_offset, end_offset : int or {(topic, partition): int}, optional
         Records with ``start <= offset < end``. The partitions of a mapping have to be
         in the source.
-    start_timestamp, end_timestamp : int or aware datetime, optional
-        Records with ``start <= timestamp < end``, in ms since 1970. A record without a
-        timestamp is outside of any bound.
+    start_timestamp, end_timestamp : int, aware datetime or str, optional
+        Records with ``start <= timestamp < end``, in ms since 1970. A text is ISO 8601
+        with a zone, a date, which begins in UTC, ``now``, or a duration before now:
+        ``-90m``, ``-2d``, ``-1w``. A record without a timestamp is outside of any
+        bound.
+    keys : bytes, str, or iterable of bytes, str or None, optional
+        Only records with one of these keys. Text is UTF-8, and None the null key.
+    headers : mapping of str to bytes, str or None, or iterable of pairs, optional
+        Only records that have each of these headers, by key and value. With a value of
+        None, or with a key in place of a pair, the header may have any value.
+    producer_ids : int or iterable of int, optional
+        Only records of these producers; -1 stands for none.
     isolation : {"read_uncommitted", "read_committed"}
         With the latter, as for a consumer, records of aborted transactions are missing,
         and so is everything from the first undecided transaction on.
@@ -215,7 +231,8 @@ def scan(
         check_count("limit", limit)
     check_offset("start_offset", start_offset)
     check_offset("end_offset", end_offset)
-    times = (start_timestamp, end_timestamp)
+    record_filter = RecordFilter.of(keys, headers, producer_ids)
+    times = as_ms_or_none(start_timestamp), as_ms_or_none(end_timestamp)
     places = locate_all(source, filesystem, storage_options)
     sources = _selected(find_sources(places), topics, partitions, exclude_topics)
     check_known("start_offset", start_offset, sources)
@@ -240,6 +257,7 @@ def scan(
         threads=threads,
         progress=progress,
         limit=limit,
+        filter=record_filter,
     )
 
 
@@ -298,6 +316,7 @@ class Scan:
     problems: list[ScanProblem] = field(default_factory=list)
     limit: int | None = None
     condition: BatchCondition = ANYTHING
+    filter: RecordFilter = EVERY_RECORD
 
     def __repr__(self) -> str:
         sources = counted(len(self.sources), "source")
@@ -375,6 +394,7 @@ class Scan:
             policy=self.policy,
             problems=self.problems,
             condition=self.condition,
+            filter=self.filter,
             progress=self.progress,
             reuse=reuse,
             views=views,
@@ -386,7 +406,8 @@ class Scan:
         """Return the number of records, from the headers of batches where they suffice.
 
         CRCs are checked only of batches that have to be decoded: those that a bound
-        divides, and messages of magic 0 and 1.
+        divides, messages of magic 0 and 1, and all batches if keys or headers are
+        requested.
 
         Returns
         -------
@@ -401,9 +422,16 @@ class Scan:
         >>> kafkalog.scan(batch.build()).count()
         1
         """
+        if self.filter.of_records:
+            found = replace(self, columns=())
+            self.problems = found.problems
+            return sum(len(records) for records in found.chunks(reuse=True))
         self.problems = []
         progress = self.progress
-        readers = [counting_reader(*source, self.policy) for source in self.sources]
+        readers = [
+            counting_reader(*source, self.policy, self.filter)
+            for source in self.sources
+        ]
         sizes = [0 if progress is None else reader.size() for reader in readers]
         *before, total = accumulate(sizes, initial=0)
         records = 0

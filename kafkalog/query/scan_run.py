@@ -28,6 +28,7 @@ from kafkalog.decoding.decoded_columns import (
     ColumnWorkspace,
     DecodedColumns,
     RecycledMemory,
+    gather_columns,
 )
 from kafkalog.decoding.read_policy import Bounds, ReadPolicy
 from kafkalog.decoding.workspace import DecodeWorkspace, Workspace
@@ -37,6 +38,7 @@ from kafkalog.progress import Progress
 from kafkalog.query.conditions import ANYTHING, BatchCondition
 from kafkalog.query.header_counts import without_gaps
 from kafkalog.query.partition_reader import PartitionReader, ScanProblem, SegmentStep
+from kafkalog.query.record_filter import EVERY_RECORD, RecordFilter, taken
 from kafkalog.query.records import Origin, Records, make_records, make_views
 from kafkalog.query.scan_columns import COLUMNS
 from kafkalog.query.sources import PartitionSource
@@ -107,6 +109,7 @@ class ScanRun:
     policy: ReadPolicy
     problems: list[ScanProblem]
     condition: BatchCondition = ANYTHING
+    filter: RecordFilter = EVERY_RECORD
     progress: Progress | None = None
     reuse: bool = False
     views: bool = False
@@ -114,7 +117,7 @@ class ScanRun:
     def __post_init__(self) -> None:
         policy = self.policy
         header_only = HEADER_COLUMNS.issuperset(self.columns)
-        header_only &= not (policy.skips or self.views)
+        header_only &= not (policy.skips or self.views or self.filter.of_records)
         if policy.needs == "headers" and not header_only:
             self.policy = replace(policy, needs="records")
         elif policy.needs == "headers":
@@ -194,6 +197,7 @@ class ScanRun:
             bounds=bounds,
             policy=self.policy,
             condition=self.condition,
+            filter=self.filter,
             take=take,
             headers_suffice=self._headers_suffice,
         )
@@ -219,7 +223,7 @@ class ScanRun:
         self, buffers: ColumnBuffers, *, stays: bool
     ) -> DecodeWorkspace[Any]:
         """Return a workspace; with `stays`, the bytes of views stay valid."""
-        if self.views:
+        if self.views or self.filter.of_records:
             return Workspace(keeps_bytes=not stays)
         return ColumnWorkspace(self.columns, buffers)
 
@@ -262,16 +266,28 @@ class ScanRun:
             split_large=True,
             check=step.crcs_deferred,
         )
-        make = make_views if self.views else make_records
         for run in results:
             if not isinstance(run, LocatedError):
-                yield make(run, task.origin, self.columns, buffers)
+                yield from self._made(run, task.origin, buffers)
             elif run.cause == "crc":
                 assert run.position is not None  # every batch has one
                 yield CrcMismatch(task.partition, task.step, run.position)
                 return
             else:
                 yield task.step.skip(run, self.policy)
+
+    def _made(
+        self, run: DecodedRecords[Any], origin: Origin, buffers: ColumnBuffers
+    ) -> Iterator[Records[Any]]:
+        """Yield a chunk of the decoded records that the filter selects, if any."""
+        if self.filter.of_records:
+            run = taken(run, self.filter.matches(run))
+            if not len(run.records):
+                return
+            if not self.views:
+                run = gather_columns(run, self.columns, buffers)
+        make = make_views if self.views else make_records
+        yield make(run, origin, self.columns, buffers)
 
     def _ahead(
         self, pool: ThreadPoolExecutor, threads: int, mismatch: CrcMismatch | None

@@ -9,7 +9,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from kafkalog.decoding.read_policy import Bounds
 from kafkalog.errors import NotALogDirectoryError
-from kafkalog.formats.timestamps import Time, as_ms
 from kafkalog.integer_limits import MAX_INT64, MIN_INT64
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.checkpoint_file import LOG_STARTS, read_offsets_or_none
@@ -153,16 +152,15 @@ def bounds_of(
     source: PartitionSource,
     start: Offset,
     end: Offset,
-    times: tuple[Time | None, Time | None],
+    times: tuple[int | None, int | None],
 ) -> Bounds:
     """Return the bounds of one source; without a start offset, from its log start."""
     first, last = _offset_for(source, start), _offset_for(source, end)
-    earliest, latest = (None if time is None else as_ms(time) for time in times)
     return Bounds(
         start_offset=source.log_start_offset if first is None else _in_64_bits(first),
         end_offset=MAX_INT64 if last is None else _in_64_bits(last),
-        start_timestamp=earliest,
-        end_timestamp=latest,
+        start_timestamp=times[0],
+        end_timestamp=times[1],
     )
 
 

@@ -32,6 +32,7 @@ from kafkalog.query.header_counts import not_control
 from kafkalog.query.partition_reader import PartitionReader, ScanProblem
 from kafkalog.query.records import Records
 from kafkalog.query.scan import Scan
+from kafkalog.query.scan_run import ScanRun
 from kafkalog.query.sources import ByteRange, PartitionSource
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.location import Location
@@ -74,7 +75,9 @@ def _start_of_last(
 ) -> int:
     """Return the offset of the first of the last `count` records, or after the last."""
     policy = replace(scan.policy, on_corruption="skip")
-    reader = PartitionReader(source=source, bounds=bounds, policy=policy)
+    reader = PartitionReader(
+        source=source, bounds=bounds, policy=policy, filter=scan.filter
+    )
     start = _lower_bound(reader, count)
     rough = replace(
         scan,
@@ -127,7 +130,12 @@ def _ends_of(segment: LogSegment) -> Iterator[ByteRange]:
 
 
 def _count(reader: PartitionReader, byte_range: ByteRange) -> tuple[int, int]:
-    """Return a lower bound of the records in a range, and the first's offset."""
+    """Return a lower bound of the records in a range, and an offset before them.
+
+    Records are counted by the headers of their batches, unless a filter selects some.
+    """
+    if reader.filter.of_records:
+        return _count_selected(reader, byte_range)
     bounds = reader.bounds
     if reader.source.directory is not None:
         base = max(bounds.start_offset, byte_range.segment.start_offset)
@@ -138,6 +146,7 @@ def _count(reader: PartitionReader, byte_range: ByteRange) -> tuple[int, int]:
         bounds=bounds,
         policy=replace(reader.policy, needs="headers"),
         headers_suffice=not_control,
+        filter=reader.filter,
     ).steps():
         if isinstance(step, ScanProblem):
             continue
@@ -151,6 +160,22 @@ def _count(reader: PartitionReader, byte_range: ByteRange) -> tuple[int, int]:
             base = int(rows["base_offset"][0])
             first = int(rows["last_offset"][0]) if base < 0 else base
     return count, MIN_INT64 if first is None else first
+
+
+def _count_selected(reader: PartitionReader, byte_range: ByteRange) -> tuple[int, int]:
+    """Return the number of records that a filter selects, and the first's offset."""
+    count, first = 0, MIN_INT64
+    for records in ScanRun(
+        sources=((replace(reader.source, byte_range=byte_range), reader.bounds),),
+        columns=("offset",),
+        policy=reader.policy,
+        problems=[],
+        filter=reader.filter,
+        reuse=True,
+    ).in_order():
+        first = first if count else int(records.offset[0])
+        count += len(records)
+    return count, first
 
 
 FileVersion = tuple[str, int, int]

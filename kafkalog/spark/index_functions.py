@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalog.errors import ConfigError
-from kafkalog.formats.timestamps import MAX_MS_IN_US, US_PER_MS, as_ms
+from kafkalog.formats.timestamps import MAX_MS_IN_US, US_PER_MS, Time, as_ms
 from kafkalog.log.log import Log
 from kafkalog.query.listing import SegmentSummary, list_path
 from kafkalog.spark.functions import Paths, format_source_options
@@ -35,7 +34,6 @@ SEGMENT_SCHEMA: Final = (
     " modificationTime timestamp, state string, directory string"
 )
 
-Time = int | datetime
 Partition = tuple[str, int, Location]
 """A partition: its topic, number and directory."""
 
@@ -123,7 +121,7 @@ def list_segments(spark: SparkSession, path: Paths, **options: Any) -> DataFrame
 
 
 def _times(timestamps: Time | Iterable[Time]) -> tuple[int, ...]:
-    if isinstance(timestamps, (int, datetime)):
+    if isinstance(timestamps, Time):
         timestamps = [timestamps]
     times = tuple(as_ms(timestamp) for timestamp in timestamps)
     if outside := [ms for ms in times if abs(ms) > MAX_MS_IN_US]:

@@ -218,3 +218,43 @@ def test_damage_is_skipped_on_request_and_reported(tmp_path):
 def test_contradicting_filters_are_a_usage_error(arguments):
     ran = call("find", golden.CLEAN, *arguments)
     assert (ran.exit_code, ran.stdout) == (2, "")
+
+
+def test_the_contents_of_a_record_are_printed_on_request():
+    columns = "--columns", "offset,value,headers,key,position"
+    place = golden.CLEAN / "orders.none-0"
+    ran = found(place, "--header", "bin", *columns)
+    scan = kafkalog.scan(place, headers="bin", columns=["key", "value", "headers"])
+    [record] = [row for chunk in scan.chunks() for row in chunk]
+    [printed] = ran
+    assert [*printed] == columns[1].split(",")
+    assert printed["key"].encode() == record.key
+    assert printed["value"].encode() == record.value
+    assert printed["headers"] == [["頭部-🧠", "ü"], ["bin", {"base64": "AP9/gA=="}]]
+    csv = call("find", place, "--header", "bin", *columns, "--format", "csv").stdout
+    headers = '"[[""頭部-🧠"", ""ü""], [""bin"", {""base64"": ""AP9/gA==""}]]"'
+    row = f"{printed['offset']},v,{headers},with-headers,{printed['position']}"
+    assert csv.splitlines() == [columns[1], row]
+    table = call("find", place, "--header", "bin", *columns, "--format", "table").stdout
+    assert "bin=base64: AP9/gA==" in table
+
+
+def test_null_and_an_empty_string_differ_in_csv(tmp_path):
+    batch = kafkalog.RecordBatchBuilder(base_offset=0)
+    for value in (None, b"", b"null"):
+        batch.append(b"k", value, timestamp=1)
+    path = tmp_path / "0.log"
+    path.write_bytes(batch.build())
+    ran = call("find", path, "--key", "k", "--columns", "value,offset")
+    values = [row["value"] for row in objects(ran.stdout)]
+    assert values == [None, "", "null"]
+    ran = call(
+        "find", path, "--key", "k", "--columns", "value,offset", "--format", "csv"
+    )
+    assert ran.stdout.splitlines() == ["value,offset", ",0", '"",1', "null,2"]
+
+
+def test_an_unknown_column_is_a_usage_error_that_names_a_similar_one():
+    ran = call("find", golden.CLEAN, "--key", "k", "--columns", "offset,valeu")
+    assert ran.exit_code == 2
+    assert "valeu (did you mean value?)" in ran.stderr

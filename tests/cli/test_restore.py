@@ -92,7 +92,7 @@ def test_a_directory_alone_is_proved_with_each_filter(tmp_path, monkeypatch):
     assert ran.exit_code == 0, ran.output
     assert set(passed) == RecordFilters.__optional_keys__
     assert passed["topics"] == ("ledger",)
-    assert (passed["exclude_keys"], passed["start_offset"]) == ([b"ann"], 4)
+    assert (passed["exclude_keys"], passed["start_offset"]) == ((b"ann",), 4)
 
 
 def test_exit_codes(tmp_path):

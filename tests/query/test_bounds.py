@@ -196,7 +196,7 @@ def test_a_datetime_without_a_time_zone_is_rejected(bound):
 
 
 @pytest.mark.parametrize("bound", ["start_timestamp", "end_timestamp"])
-@pytest.mark.parametrize("value", ["2023-01-01", 1.5, True])
+@pytest.mark.parametrize("value", [b"2023-01-01", 1.5, True])
 def test_another_type_of_time_is_rejected(bound, value):
     with pytest.raises(TypeError):
         kafkalog.scan(ORDERS, **{bound: value})

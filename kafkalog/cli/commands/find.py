@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +13,7 @@ import click
 
 from kafkalog.cli import command_output, exits, terminal
 from kafkalog.cli.command_options import (
+    TIME_HELP,
     ScanOptions,
     examples,
     find_options,
@@ -23,6 +23,9 @@ from kafkalog.cli.command_options import (
     sources_argument,
 )
 from kafkalog.cli.command_output import TableField
+from kafkalog.reports import as_cell
+from kafkalog.text.bytes_text import AsData, bytes_as_data
+from kafkalog.text.close_matches import with_close_matches
 
 if TYPE_CHECKING:
     from kafkalog.query.record_search import Condition, RecordLocation
@@ -37,6 +40,18 @@ FIELDS: Final = (
     TableField("position", "position", right=True),
     TableField("record_index", "record", right=True),
 )
+
+
+def _in_pairs(headers: list[list[AsData | None]]) -> str:
+    return ", ".join(f"{as_cell(key)}={as_cell(value)}" for key, value in headers)
+
+
+CONTENTS: Final = (
+    TableField("key", "key", cut="key"),
+    TableField("value", "value", cut="value"),
+    TableField("headers", "headers", _in_pairs, cut="text"),
+)
+COLUMNS: Final = {field.name: field for field in (*FIELDS, *CONTENTS)}
 
 Pattern = re.Pattern[bytes]
 Header = tuple[bytes, Pattern | None]
@@ -56,14 +71,29 @@ def read_pattern(text: str) -> Pattern:
         ) from None
 
 
-def read_header(text: str) -> Header:
+def read_header_pattern(text: str) -> Header:
     """Read NAME, or NAME=PATTERN.
 
-    >>> read_header("trace=^a")
+    >>> read_header_pattern("trace=^a")
     (b'trace', re.compile(b'^a'))
     """
     name, equals, pattern = text.partition("=")
     return os.fsencode(name), read_pattern(pattern) if equals else None
+
+
+def read_columns(text: str) -> tuple[str, ...]:
+    """Read names of columns, separated by commas.
+
+    >>> read_columns("offset, value")
+    ('offset', 'value')
+    """
+    names = tuple(name.strip() for name in text.split(","))
+    if unknown := [name for name in names if name not in COLUMNS]:
+        named = ", ".join(with_close_matches(name, COLUMNS) for name in unknown)
+        raise click.BadParameter(
+            f"no such columns: {named}; expected {', '.join(COLUMNS)}"
+        )
+    return tuple(dict.fromkeys(names))
 
 
 @click.command(
@@ -73,6 +103,7 @@ def read_header(text: str) -> Header:
         "kafkalog find /var/lib/kafka/data --timestamp 2023-11-14T22:13:20Z",
         "kafkalog find /var/lib/kafka/data --topic orders.none "
         "--key-pattern '^key-1' --format jsonl",
+        "kafkalog find /var/lib/kafka/data --key key-16 --columns offset,value,path",
     ),
 )
 @sources_argument
@@ -81,8 +112,7 @@ def read_header(text: str) -> Header:
     "--timestamp",
     type=read_time,
     metavar="TIME",
-    help="The first record of each partition at this time or later: milliseconds since "
-    "1970, or ISO 8601 with a time zone.",
+    help=f"The first record of each partition at this time or later: {TIME_HELP}",
 )
 @click.option(
     "--key-pattern",
@@ -100,33 +130,34 @@ def read_header(text: str) -> Header:
 )
 @click.option(
     "--header-pattern",
-    "headers",
-    type=read_header,
+    "headers_with",
+    type=read_header_pattern,
     metavar="NAME[=PATTERN]",
     multiple=True,
     help="Header with this name, and the pattern in its value; may be repeated.",
 )
-@click.option(
-    "--producer-id",
-    "producer_ids",
-    type=click.IntRange(min=-1),
-    multiple=True,
-    help="Producer id; may be repeated, to match any of them.",
-)
 @find_options
+@click.option(
+    "--columns",
+    type=read_columns,
+    metavar="NAMES",
+    help="Columns to print, in this order, separated by commas: topic, partition, "
+    "offset, timestamp, path, position, record_index (the default), key, value, "
+    "headers.",
+)
 @limit_option("Print at most this many records.")
 @format_options
 def command(
     paths: tuple[Location, ...],
     offset: int | None,
-    timestamp: int | datetime | None,
+    timestamp: int | None,
     options: ScanOptions,
     limit: int | None,
     form: str | None,
     no_color: bool,
     **filters: Any,
 ) -> None:
-    r"""Find records, and print their location.
+    r"""Find records, and print their location, or --columns of them.
 
     The location is a file, the byte position of the batch in it, and the index of the
     record in the batch. A record must match all filters. A PATTERN is a regular
@@ -138,12 +169,13 @@ def command(
     """
     from kafkalog.query.record_search import BY_IMPORTANCE, locate_records
 
-    if offset is None and timestamp is None and not any(filters.values()):
-        raise click.UsageError(
-            "no filter, expected --offset, --timestamp, --key-pattern, ..."
-        )
+    selects = options.has_filters or any(filters.values())
+    if offset is None and timestamp is None and not selects:
+        raise click.UsageError("no filter, expected --offset, --timestamp, --key, ...")
     options = _narrowed(options, offset, timestamp)
-    scan = options.scan(paths)
+    columns = options.columns or tuple(field.name for field in FIELDS)
+    contents = tuple(field.name for field in CONTENTS if field.name in columns)
+    scan = replace(options, columns=contents).scan(paths)
     first = timestamp is not None
     places = locate_records(scan, _condition(**filters), first=first)
     count = 0
@@ -152,20 +184,20 @@ def command(
         nonlocal count
         for place in islice(places, limit):
             count += 1
-            yield _row(place)
+            yield _row(place, columns)
 
     command_output.print_rows(
         counted(),
-        FIELDS,
+        [COLUMNS[name] for name in columns],
         command_output.chosen_format(form),
-        importance=BY_IMPORTANCE,
+        importance=(*contents, *BY_IMPORTANCE),
         no_color=no_color,
     )
     if not count:
         exits.print_error(
             f"no record found, partitions and files searched: {len(scan.sources)}"
         )
-        if offset is not None and not any(filters.values()):
+        if offset is not None and not selects:
             _report_control_record(options, paths, offset)
     exits.report_problems(scan.problems)
 
@@ -183,7 +215,7 @@ def _report_control_record(
 
 
 def _narrowed(
-    options: ScanOptions, offset: int | None, timestamp: int | datetime | None
+    options: ScanOptions, offset: int | None, timestamp: int | None
 ) -> ScanOptions:
     """Return the options narrowed to the offset and the time to find."""
     if offset is not None:
@@ -205,18 +237,24 @@ def _narrowed(
 def _condition(
     key: Pattern | None,
     value: Pattern | None,
-    headers: Sequence[Header],
-    producer_ids: Sequence[int],
+    headers_with: Sequence[Header],
 ) -> Condition:
     from kafkalog.query.record_search import Condition
 
-    return Condition(
-        key=key,
-        value=value,
-        headers=tuple(headers),
-        producer_ids=tuple(producer_ids),
-    )
+    return Condition(key=key, value=value, headers=tuple(headers_with))
 
 
-def _row(place: RecordLocation) -> command_output.Row:
-    return {**place._asdict(), "path": str(place.path)}
+def _row(place: RecordLocation, columns: Sequence[str]) -> command_output.Row:
+    """Return the columns of a record, as they are in JSON."""
+    row = {
+        **place._asdict(),
+        "path": str(place.path),
+        "key": _as_data(place.key),
+        "value": _as_data(place.value),
+        "headers": [[_as_data(part) for part in header] for header in place.headers],
+    }
+    return {name: row[name] for name in columns}
+
+
+def _as_data(value: bytes | None) -> AsData | None:
+    return None if value is None else bytes_as_data(value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -46,7 +45,7 @@ def command(
     paths: tuple[Location, ...],
     names: tuple[str, ...],
     selection: TopicSelection,
-    at: int | datetime | None,
+    at: int | None,
     form: str | None,
     no_color: bool,
 ) -> None:

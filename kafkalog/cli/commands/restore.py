@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import runpy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,15 +11,20 @@ import click
 from kafkalog.cli import command_output, exits
 from kafkalog.cli.command_options import (
     BOUNDS,
+    FILTERS,
+    KEY_HELP,
     TOPICS,
     Function,
     LocalPath,
     SourcePath,
+    all_of,
     examples,
     format_options,
     max_batch_bytes_option,
     on_corruption_option,
     quiet_option,
+    read_header,
+    read_key,
     refuse_url,
     with_options,
 )
@@ -49,39 +52,6 @@ FINDING_FIELDS: Final = (
     TableField("occurrences", "occurrences", right=True),
     TableField("position", "byte", right=True),
 )
-BASE64: Final = "base64:"
-
-
-def read_key(text: str) -> list[bytes]:
-    r"""Read a key, base64:TEXT, or @FILE with a key on each line.
-
-    >>> read_key("ann"), read_key("base64:AAE=")
-    ([b'ann'], [b'\x00\x01'])
-    """
-    if text.startswith("@"):
-        lines = Path(text[1:]).read_text("utf-8").splitlines()
-        return [_decoded(line) for line in lines if line]
-    return [_decoded(text)]
-
-
-def _decoded(text: str) -> bytes:
-    if not text.startswith(BASE64):
-        return text.encode("utf-8", "surrogateescape")
-    try:
-        return base64.b64decode(text.removeprefix(BASE64), validate=True)
-    except (binascii.Error, ValueError):
-        raise click.BadParameter(f"{text!r} is not base64") from None
-
-
-def read_header(text: str) -> tuple[bytes, bytes | None]:
-    """Read NAME, or NAME=VALUE.
-
-    >>> read_header("user=ann"), read_header("user")
-    ((b'user', b'ann'), (b'user', None))
-    """
-    name, equals, value = text.partition("=")
-    key = name.encode("utf-8", "surrogateescape")
-    return key, _decoded(value) if equals else None
 
 
 def read_predicate(text: str) -> Predicate:
@@ -130,47 +100,25 @@ TARGET: Final = (
         "another cluster.",
     ),
 )
-KEY_HELP: Final = "a text, base64:TEXT, or @FILE with one a line; may be repeated."
 RECORDS: Final = (
     *TOPICS,
     *BOUNDS,
-    click.option(
-        "--key",
-        "keys",
-        multiple=True,
-        type=read_key,
-        metavar="KEY",
-        help=f"Copy only records with this key: {KEY_HELP}",
-    ),
+    *FILTERS,
     click.option(
         "--exclude-key",
         "exclude_keys",
         multiple=True,
         type=read_key,
+        callback=all_of,
         metavar="KEY",
-        help=f"Do not copy records with this key: {KEY_HELP}",
-    ),
-    click.option(
-        "--producer-id",
-        "producer_ids",
-        multiple=True,
-        type=click.IntRange(min=-1),
-        help="Copy only records of this producer; may be repeated.",
+        help=f"Not records with this key: {KEY_HELP}",
     ),
     click.option(
         "--exclude-producer-id",
         "exclude_producer_ids",
         multiple=True,
         type=click.IntRange(min=-1),
-        help="Do not copy records of this producer; may be repeated.",
-    ),
-    click.option(
-        "--header",
-        "headers",
-        multiple=True,
-        type=read_header,
-        metavar="NAME[=VALUE]",
-        help="Copy only records with this header; may be repeated, to match all.",
+        help="Not records of this producer; may be repeated.",
     ),
     click.option(
         "--exclude-header",
@@ -178,7 +126,7 @@ RECORDS: Final = (
         multiple=True,
         type=read_header,
         metavar="NAME[=VALUE]",
-        help="Do not copy records with this header; may be repeated.",
+        help="Not records with this header; may be repeated.",
     ),
     click.option(
         "--where",
@@ -253,8 +201,7 @@ def command(
     quiet: bool,
     form: str | None,
     no_color: bool,
-    keys: tuple[list[bytes], ...],
-    exclude_keys: tuple[list[bytes], ...],
+    exclude_keys: tuple[bytes, ...] | None,
     producer_ids: tuple[int, ...],
     **options: Any,
 ) -> None:
@@ -275,8 +222,7 @@ def command(
     finds anything, and 4 if DST is not empty or the id of a topic is missing.
     """
     options |= {
-        "keys": [key for some in keys for key in some] if keys else None,
-        "exclude_keys": [key for some in exclude_keys for key in some],
+        "exclude_keys": exclude_keys or (),
         "producer_ids": producer_ids or None,
     }
     if prove and len(paths) == 1:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -61,7 +60,7 @@ def command(
     path: Path,
     settings: tuple[tuple[str, str], ...],
     selection: Selection,
-    at: int | datetime | None,
+    at: int | None,
     server_properties: Path | None,
     quiet: bool,
     form: str | None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -46,7 +45,7 @@ FIELDS: Final = (
 def command(
     segment: Path,
     settings: tuple[tuple[str, str], ...],
-    at: int | datetime | None,
+    at: int | None,
     server_properties: Path | None,
     quiet: bool,
     form: str | None,
