@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from kafkalog.export.batch_table import batches
     from kafkalog.export.duckdb_source import duckdb_source
     from kafkalog.export.log_dataset import dataset
-    from kafkalog.export.ray_source import ray_datasource
     from kafkalog.indexes.offset_index import OffsetIndex
     from kafkalog.indexes.time_index import TimeIndex
     from kafkalog.indexes.txn_index import TransactionIndex
@@ -61,13 +60,13 @@ if TYPE_CHECKING:
     from kafkalog.manager.replication import replicate
     from kafkalog.messages.internal_records import InternalRecord
     from kafkalog.query.index_scan import scan_indexes
+    from kafkalog.query.listing import ls
     from kafkalog.query.log_diff import diff
     from kafkalog.query.records import Records
     from kafkalog.query.scan import Scan, scan
     from kafkalog.query.splits import splits
     from kafkalog.repairs.directory_repair import repair
     from kafkalog.startup.broker_start import preflight
-    from kafkalog.storage.properties_file import read_properties
     from kafkalog.verification import verify
 
 __version__ = "0.1.0"
@@ -99,11 +98,10 @@ __all__ = [
     "heal",
     "internal",
     "lag",
+    "ls",
     "open",
     "preflight",
     "prove",
-    "ray_datasource",
-    "read_properties",
     "repair",
     "replicate",
     "restore",
@@ -143,11 +141,10 @@ _MODULES: Final = {
     "heal": "copies.replica_healing",
     "internal": "analysis.internal_tables",
     "lag": "analysis.group_lag",
+    "ls": "query.listing",
     "open": "log.opening",
     "preflight": "startup.broker_start",
     "prove": "copies.log_restore",
-    "ray_datasource": "export.ray_source",
-    "read_properties": "storage.properties_file",
     "repair": "repairs.directory_repair",
     "replicate": "manager.replication",
     "restore": "copies.log_restore",
@@ -178,6 +175,8 @@ _RENAMED: Final = {
     "Split": "kafkalog.query.splits.Split",
     "consumer_groups": "kafkalog.groups",
     "decode_internal": "kafkalog.InternalRecord.decode",
+    "ray_datasource": "kafkalog.export.ray_source.ray_datasource",
+    "read_properties": "kafkalog.storage.properties_file.read_properties",
     "scan_offset_indexes": 'kafkalog.scan_indexes(path, "offset")',
     "scan_time_indexes": 'kafkalog.scan_indexes(path, "time")',
     "scan_transaction_indexes": 'kafkalog.scan_indexes(path, "transaction")',

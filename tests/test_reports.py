@@ -35,6 +35,12 @@ from kafkalog.copies.restore_report import (
 from kafkalog.copies.salvage_report import SalvagedPartition, SalvageReport
 from kafkalog.export.arrow import TYPES
 from kafkalog.query.diff_report import DiffReport, PartitionDiff
+from kafkalog.query.listing_report import (
+    PartitionList,
+    PartitionSummary,
+    SegmentList,
+    SegmentSummary,
+)
 from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.repairs.repair_report import RepairAction, RepairKind, RepairReport
 from kafkalog.reports import (
@@ -142,6 +148,30 @@ COPIED = RestoredPartition(
 MOVED = {"committed": 9, "offset": 1}
 FINDING = Finding(path="a", records=1, first_offset=0, occurrences=0, position=0)
 DIFFERENT = PartitionDiff("t", 0, False, 9, 1, 1, 0, "b is behind", ((0, 3),))
+TIMES = {"first_timestamp": 17, "max_timestamp": None, "state": None}
+LISTED = PartitionSummary(
+    topic="t",
+    partition=0,
+    segments=1,
+    size_in_bytes=1536,
+    all_files_bytes=1600,
+    log_start_offset=0,
+    log_end_offset=9,
+    clean_shutdown=False,
+    directory="t-0",
+    **TIMES,
+)
+SEGMENT = SegmentSummary(
+    file=FILE,
+    base_offset=0,
+    next_offset=9,
+    size_in_bytes=9,
+    all_files_bytes=9,
+    index_entries=None,
+    time_index_entries=None,
+    txn_index_entries=None,
+    **TIMES,
+)
 ONE_RECORD = kafkalog.RecordBatchBuilder()
 ONE_RECORD.append(b"k", b"v", timestamp=1700000000000)
 EXAMPLES = [
@@ -216,6 +246,12 @@ EXAMPLES = [
         "1 partition, 2 segments, 1 batch, 5 records, 400 bytes",
     ),
     (
+        PartitionList(()),
+        PartitionList((LISTED,)),
+        "1 partition, 1.5 KiB, not shut down cleanly",
+    ),
+    (SegmentList(()), SegmentList((SEGMENT,)), "1 segment, 9 B"),
+    (
         DiffReport(()),
         DiffReport((DIFFERENT,)),
         "1 partition, 1 of them different",
@@ -235,6 +271,8 @@ COLUMNS = {
     HealReport: columns_of(HealedPartition),
     ImportResult: columns_of(ImportResult),
     DiffReport: columns_of(PartitionDiff),
+    PartitionList: columns_of(PartitionSummary),
+    SegmentList: columns_of(SegmentSummary),
     StatsReport: {
         "topic": str,
         **dict.fromkeys(("records", "batches", "bytes"), int),
@@ -314,6 +352,11 @@ class TestEachReport:
         assert empty.to_arrow().schema == table.schema
         rows = list(report.rows())
         assert [row.keys() for row in rows] == [columns.keys()] * len(rows)
+
+    def test_a_narrow_table_shows_some_of_its_columns(self, empty, report, text):
+        importance = report.importance()
+        assert {*importance} <= COLUMNS[type(report)].keys()
+        assert len({*importance}) == len(importance)
 
     def test_its_html_has_a_row_and_the_text(self, empty, report, text):
         html = report._repr_html_()

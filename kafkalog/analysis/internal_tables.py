@@ -18,11 +18,8 @@ from kafkalog.errors import (
     UnsupportedFormatError,
 )
 from kafkalog.export.internal_topic_json import one_line_json, undecoded_json
-from kafkalog.log.reading.cluster_metadata import (
-    METADATA_PARTITION,
-    ClusterSettings,
-    read_cluster_settings,
-)
+from kafkalog.formats.partition_files import PartitionMetadata
+from kafkalog.log.reading.cluster_metadata import read_cluster_settings
 from kafkalog.messages.internal_records import (
     COORDINATORS,
     INTERNAL_TOPICS,
@@ -39,9 +36,10 @@ from kafkalog.query.newest_records import (
 from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.records import Records
 from kafkalog.query.scan import Scan, Source, scan
-from kafkalog.query.sources import find_sources
-from kafkalog.storage.file_names import METADATA_TOPIC
-from kafkalog.storage.location import locate_all
+from kafkalog.query.sources import PartitionSource, find_sources
+from kafkalog.storage.checkpoint_file import read_if_exists
+from kafkalog.storage.file_names import METADATA_TOPIC, PARTITION_METADATA
+from kafkalog.storage.location import Location, locate_all
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -215,11 +213,12 @@ def topics(
     filesystem: object = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> pa.Table:
-    """Return the topics of a KRaft cluster.
+    """Return the topics of a KRaft cluster, or those of which there are partitions.
 
-    They are in ``__cluster_metadata-0``, which each controller and broker has: the
-    newest snapshot, and the records of the log after it. The log is read to its end,
-    including records that the controllers have not committed.
+    Those of the cluster are in ``__cluster_metadata-0``, which each controller and
+    broker has: the newest snapshot, and the records of the log after it. The log is
+    read to its end, including records that the controllers have not committed. Without
+    it, as in a backup, the topics are those of the directories of partitions.
 
     Parameters
     ----------
@@ -235,14 +234,18 @@ def topics(
         A row for each topic, sorted by name. The columns are ``topic``, ``topic_id``,
         ``partitions`` (their number), ``replication_factor`` (that of the first
         partition), ``settings`` (a map of the settings that differ from the broker's)
-        and ``is_internal``.
+        and ``is_internal``. Without the metadata of the cluster, ``partitions`` is the
+        number of those found, ``topic_id`` is that in their ``partition.metadata``,
+        null if they have none, and the replication factor and settings are null.
 
     Raises
     ------
     NotALogDirectoryError
-        If there is no ``__cluster_metadata-0``.
+        If there is no partition.
     CorruptRecordError
         If the metadata log is corrupt, or has a gap.
+    CorruptCheckpointError
+        If a ``partition.metadata`` that is read is corrupt.
     MissingDependencyError
         If pyarrow is not installed.
 
@@ -253,12 +256,25 @@ def topics(
     >>> next(topic["settings"] for topic in topics if topic["topic"] == "expired")
     [('file.delete.delay.ms', '200'), ...]
     """
-    cluster = _newest_cluster(locate_all(source, filesystem, storage_options))
+    places = find_sources(locate_all(source, filesystem, storage_options))
+    found = [place for place in places if place.directory is not None]
+    if not found:
+        raise NotALogDirectoryError(f"no partition: {source}")
+    logs = [place.directory for place in found if place.topic == METADATA_TOPIC]
+    rows = _cluster_topics(logs) if logs else _topics_of(found)
+    return sorted_table(rows, TOPICS, "topic")
+
+
+def _cluster_topics(logs: Iterable[Location | None]) -> Iterator[Row]:
+    """Yield a row of `TOPICS` for each topic in the log with the highest offset."""
+    clusters = [read_cluster_settings(log) for log in logs if log is not None]
+    cluster = max(clusters, key=lambda cluster: cluster.end_offset)
     replicas: dict[str, dict[int, int]] = {}
     for (topic_id, partition), assigned in cluster.partitions.items():
         replicas.setdefault(topic_id, {})[partition] = len(assigned.brokers)
-    rows = (
-        (
+    for topic, topic_id in cluster.topic_ids.items():
+        counts = replicas.get(topic_id, {})
+        yield (
             topic,
             topic_id,
             len(counts),
@@ -266,10 +282,20 @@ def topics(
             sorted(cluster.topics.get(topic, {}).items()),
             topic in COORDINATORS,
         )
-        for topic, topic_id in cluster.topic_ids.items()
-        for counts in [replicas.get(topic_id, {})]
-    )
-    return sorted_table(rows, TOPICS, "topic")
+
+
+def _topics_of(found: Iterable[PartitionSource]) -> Iterator[Row]:
+    """Yield a row of `TOPICS` for each topic of which there is a partition."""
+    partitions: dict[str, set[int]] = {}
+    ids: dict[str, str | None] = {}
+    for place in found:
+        partitions.setdefault(place.topic, set()).add(place.partition)
+        if ids.get(place.topic) is None and place.directory is not None:
+            file = place.directory / PARTITION_METADATA
+            stored = read_if_exists(file, PartitionMetadata.parse)
+            ids[place.topic] = None if stored is None else stored.topic_id
+    for topic, numbers in partitions.items():
+        yield topic, ids[topic], len(numbers), None, None, topic in COORDINATORS
 
 
 def internal(
@@ -341,18 +367,6 @@ def internal(
         ],
         RECORDS,
     )
-
-
-def _newest_cluster(source: Source) -> ClusterSettings:
-    """Return the topics of the metadata log with the highest offset."""
-    found = [
-        read_cluster_settings(place.directory)
-        for place in find_sources(source)
-        if place.topic == METADATA_TOPIC and place.directory is not None
-    ]
-    if not found:
-        raise NotALogDirectoryError(f"no {METADATA_PARTITION}: {source}")
-    return max(found, key=lambda cluster: cluster.end_offset)
 
 
 def _record_batch(topic: str, records: Records) -> pa.RecordBatch:

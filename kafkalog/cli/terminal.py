@@ -1,4 +1,4 @@
-r"""Text for terminals: escaped control characters, units, colour, progress.
+r"""Text for terminals: escaped control characters, times, colour, progress.
 
 Keys, values and topics are arbitrary bytes, which may contain commands of the terminal.
 Control and invisible characters are escaped with a backslash: ``\x1b``, ``\u202e``.
@@ -17,7 +17,6 @@ from typing import Final
 
 from kafkalog.progress import Progress
 
-BINARY_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 WIDTH_WITHOUT_TERMINAL: Final = 120
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 NO_TIME: Final = "-"
@@ -69,18 +68,6 @@ def _escaped(match: re.Match[str]) -> str:
     units = match[0].encode("utf-16-be")
     pairs = (units[i : i + 2].hex() for i in range(0, len(units), 2))
     return "".join(f"\\u{pair}" for pair in pairs)
-
-
-def in_units(size_in_bytes: int) -> str:
-    """Return a size in binary units.
-
-    >>> in_units(999), in_units(1536), in_units(3 << 30)
-    ('999 B', '1.5 KiB', '3.0 GiB')
-    """
-    size, unit = float(size_in_bytes), 0
-    while size >= 1024 and unit < len(BINARY_UNITS) - 1:
-        size, unit = size / 1024, unit + 1
-    return f"{size_in_bytes} B" if not unit else f"{size:.1f} {BINARY_UNITS[unit]}"
 
 
 def in_utc(timestamp: int | None) -> str:

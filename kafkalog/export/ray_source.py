@@ -37,7 +37,7 @@ def ray_datasource(
     >>> import kafkalog
     >>> batch = kafkalog.RecordBatchBuilder()
     >>> batch.append(b"k", b"v", timestamp=1700000000000)
-    >>> logs = kafkalog.ray_datasource(batch.build())
+    >>> logs = ray_datasource(batch.build())
     >>> [task] = logs.get_read_tasks(parallelism=1)
     >>> [table["value"].to_pylist() for table in task()]
     [[b'v']]

@@ -18,7 +18,8 @@ from kafkalog.errors import LocatedError, NotALogDirectoryError
 from kafkalog.log.reading.log_segments import list_directory, list_first
 from kafkalog.log.reading.remote_offsets import find_missing_start, log_start_in
 from kafkalog.log.reading.transactions import find_stable
-from kafkalog.query.listing import PartitionSummary, list_path
+from kafkalog.query.listing import list_path
+from kafkalog.query.listing_report import PartitionSummary
 from kafkalog.query.log_contents import Contents, LogContents, contents_of
 from kafkalog.query.small_files import PARSERS, describe_small_file
 from kafkalog.query.sources import FILE_ENDINGS

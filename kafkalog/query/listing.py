@@ -1,4 +1,4 @@
-"""The partitions or segments under a path, as ``kafkalog ls`` lists them.
+"""The partitions or segments under a path.
 
 Names, sizes, checkpoints and indexes are read; of each log only the first batch and
 those after the last index entry, of a small one all. Files that a broker removes
@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from operator import attrgetter
+from typing import Final, Literal, NamedTuple, TypeAlias, cast
 
 from kafkalog.errors import CorruptIndexError, NotALogDirectoryError
 from kafkalog.formats.batch_headers import BatchHeaders, begin_times
@@ -21,6 +21,12 @@ from kafkalog.indexes.time_index import TIMESTAMP, TimeIndex
 from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.log.reading.log_segments import LOG, list_directory
 from kafkalog.log.reading.remote_offsets import log_start_in
+from kafkalog.query.listing_report import (
+    PartitionList,
+    PartitionSummary,
+    SegmentList,
+    SegmentSummary,
+)
 from kafkalog.segment.file_records import FIRST_STEP_BYTES
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.checkpoint_file import LOG_STARTS, read_offsets_or_none
@@ -33,6 +39,7 @@ from kafkalog.storage.file_names import (
     parse_file_names,
 )
 from kafkalog.storage.location import (
+    AnyPath,
     Entry,
     Location,
     OpenedSource,
@@ -40,67 +47,94 @@ from kafkalog.storage.location import (
     entries,
     file_size,
     is_file,
+    locate,
+    locate_all,
     read_range,
     regular_files,
 )
 from kafkalog.storage.log_directory import (
     EVERY_PARTITION,
+    Numbers,
     PartitionSelection,
+    Topics,
     is_partition,
     list_partitions,
     partitions_under,
 )
+
+Sort: TypeAlias = Literal["name", "size"]
+"""The order of the rows."""
 
 INDEX: Final = "index"
 SMALL_SLOTS: Final = 128
 """Entries up to which an index is read whole: a text in its place is that small."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentSummary:
-    """A segment. The number of entries of a missing index is None.
+def ls(
+    path: AnyPath,
+    *,
+    topics: Topics = None,
+    exclude_topics: Topics = None,
+    partitions: Numbers = None,
+    sort: Sort = "name",
+    filesystem: object = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> PartitionList | SegmentList:
+    """Return the partitions of a log directory, or the segments of a partition or file.
 
-    `size_in_bytes` is the size of the ``.log``, `all_files_bytes` includes its indexes.
-    Timestamps are in ms: that of the first batch with one, and the greatest; None if
-    there is none. `state` is ``deleted``, ``cleaned``, ``swap`` or None.
+    Names, sizes, checkpoints and indexes are read, and the ends of each log. Records
+    are not.
+
+    Parameters
+    ----------
+    path : path or URL
+        A log directory, a partition's directory, or a ``.log`` file.
+    topics, exclude_topics : str or iterable of str, optional
+        Only these topics, and not these; ``*``, ``?`` and ``[...]`` match as in a
+        shell.
+    partitions : int or iterable of int, optional
+        Only partitions with these numbers.
+    sort : {"name", "size"}
+        By topic and partition, or segments by offset; or by the bytes of all files,
+        most first.
+    filesystem, storage_options : optional
+        The file system of the path, or options of that of a URL, as for `scan`.
+
+    Returns
+    -------
+    PartitionList or SegmentList
+        A report. Its rows have the sizes, the log start and end offset or those of the
+        segment, the times of the first and the latest record, and the state of what is
+        marked: ``-delete``, ``-future`` and ``-stray`` directories, ``.deleted``,
+        ``.cleaned`` and ``.swap`` files.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the path, a topic or a partition does not exist.
+    NotALogDirectoryError
+        If the path is neither a log directory nor a partition or one of its files.
+    ValueError
+        If `sort` is another word.
+
+    Examples
+    --------
+    >>> import kafkalog
+    >>> listed = kafkalog.ls("tests/golden/k431-clean/logs", topics="ledger")
+    >>> [(row.partition, row.log_end_offset) for row in listed.partitions]
+    [(0, 126), (1, 111)]
     """
-
-    file: str
-    base_offset: int
-    next_offset: int
-    size_in_bytes: int
-    all_files_bytes: int
-    index_entries: int | None
-    time_index_entries: int | None
-    txn_index_entries: int | None
-    first_timestamp: int | None
-    max_timestamp: int | None
-    state: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionSummary:
-    """A partition. `segments` and `size_in_bytes` count its ``.log`` files.
-
-    Files with the suffix ``.deleted``, ``.cleaned`` or ``.swap`` are included.
-    `all_files_bytes` is the size of all files in the directory.
-
-    `state` is ``delete``, ``future``, ``stray`` or None; `clean_shutdown` is whether
-    the log directory has the marker of a clean shutdown.
-    """
-
-    topic: str
-    partition: int
-    segments: int
-    size_in_bytes: int
-    all_files_bytes: int
-    log_start_offset: int
-    log_end_offset: int
-    first_timestamp: int | None
-    max_timestamp: int | None
-    state: str | None
-    clean_shutdown: bool
-    directory: str
+    if sort not in ("name", "size"):
+        raise ValueError(f"sort {sort!r}, expected name or size")
+    place = locate(locate_all(path, filesystem, storage_options))
+    selection = PartitionSelection.of(topics, partitions, exclude_topics)
+    of_partitions = place.is_dir() and not is_partition(place)
+    rows = [*list_path(place, selection)]
+    if sort == "size":
+        rows.sort(key=attrgetter("all_files_bytes"), reverse=True)
+    if of_partitions:
+        return PartitionList(tuple(cast("list[PartitionSummary]", rows)))
+    return SegmentList(tuple(cast("list[SegmentSummary]", rows)))
 
 
 def list_path(

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from kafkalog.errors import ConfigError
 from kafkalog.formats.timestamps import MAX_MS_IN_US, US_PER_MS, Time, as_ms
 from kafkalog.log.log import Log
-from kafkalog.query.listing import SegmentSummary, list_path
+from kafkalog.query.listing import list_path
+from kafkalog.query.listing_report import SegmentSummary
 from kafkalog.spark.functions import Paths, format_source_options
 from kafkalog.spark.read_options import SourceOptions, parse_options
 from kafkalog.spark.task_dataframes import Row, dataframe_of_rows

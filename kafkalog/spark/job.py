@@ -31,6 +31,7 @@ from kafkalog.errors import (
     LogLockedError,
     LogStateError,
 )
+from kafkalog.text.binary_units import in_units
 
 if TYPE_CHECKING:
     from kafkalog.spark.job_run import JobOutcome
@@ -405,7 +406,7 @@ def print_outcome(outcome: JobOutcome, out: Path, shown: str) -> None:
         print_note(f"nothing new for {out}")
         return
     files = manifest["files"]
-    size = terminal.in_units(sum(file["size_in_bytes"] for file in files))
+    size = in_units(sum(file["size_in_bytes"] for file in files))
     written = f"{manifest['rows']:,} rows, files: {len(files):,}, {size}"
     print_note(f"run {manifest['run']}: {written}")
     print_note(f"manifest: {path}")

@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 import kafkalog
+from kafkalog.errors import NotALogDirectoryError
 from kafkalog.query.scan_columns import COLUMNS
 from tests import golden_data
 from tests.log.writing import batch
@@ -165,3 +166,34 @@ def test_an_unreadable_checkpoint_and_a_truncated_log_are_listed(tmp_path):
     [row] = objects(call("ls", place).stdout)
     assert row["log_start_offset"] == 0
     assert 0 < row["log_end_offset"] < 212
+
+
+@pytest.mark.parametrize("sort", ["name", "size"])
+@pytest.mark.parametrize("name", ["", "state.none-0", f"ledger-0/{5:020}.log"])
+def test_the_function_returns_what_the_command_prints(name, sort):
+    path = golden.CLEAN / name
+    report = kafkalog.ls(path, sort=sort)
+    assert [*report.rows()] == objects(call("ls", path, "--sort", sort).stdout)
+    assert report.to_arrow().num_rows == len([*report.rows()])
+    table = call("ls", path, "--sort", sort, "--format", "table").stdout
+    assert table.splitlines()[0] == f"{path}: {report}"
+
+
+def test_the_function_selects_as_the_command_does():
+    chosen = {"topics": "orders.*", "exclude_topics": ["*.lz4"], "partitions": 0}
+    names = [row.topic for row in kafkalog.ls(golden.CLEAN, **chosen).partitions]
+    assert names == ["orders.gzip", "orders.none", "orders.snappy", "orders.zstd"]
+    assert str(kafkalog.ls(golden.CLEAN, exclude_topics="*")) == "0 partitions, 0 B"
+
+
+def test_there_is_no_other_order():
+    with pytest.raises(ValueError, match="sort 'time', expected name or size"):
+        kafkalog.ls(golden.CLEAN, sort="time")
+
+
+@pytest.mark.parametrize("name", ["none-0", "meta.properties"])
+def test_what_is_no_log_is_an_error(name):
+    with pytest.raises((FileNotFoundError, NotALogDirectoryError)) as raised:
+        kafkalog.ls(golden.CLEAN / name)
+    assert call("ls", golden.CLEAN / name).exit_code == 3
+    assert name in str(raised.value)

@@ -17,6 +17,7 @@ import kafkalog
 from kafkalog.cli import terminal
 from kafkalog.cli.text_table import CUT, SAMPLE_ROWS, TableColumn, lay_out
 from kafkalog.query.scan_columns import DEFAULT_COLUMNS
+from kafkalog.text.binary_units import in_units
 from tests import golden_data
 
 from . import golden
@@ -42,6 +43,8 @@ def hostile_log(tmp_path):
 
 SEGMENT = golden.CLEAN / "state.none-0" / f"{0:020}.log"
 TABLES = {
+    "ls": ("ls", golden.CLEAN),
+    "ls segments": ("ls", golden.CLEAN / "state.none-0"),
     "cat": ("cat", ORDERS),
     "head": ("head", golden.CLEAN),
     "tail": ("tail", golden.CLEAN / "sizes-0"),
@@ -64,6 +67,8 @@ TABLES = {
     "dump": ("dump", "--files", SEGMENT, "--format", "table"),
 }
 IDENTITIES = {
+    "ls": ["topic", "partition", "size"],
+    "ls segments": ["segment", "next offset"],
     "cat": ["offset", "key", "value"],
     "head": ["partition", "offset", "value"],
     "columns": ["segment", "codec"],
@@ -125,6 +130,16 @@ def test_a_table_has_a_line_a_row_that_fits_the_terminal(
         assert all(row[each] in (None, "", []) for row in rows for each in dropped)
 
 
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_both_tables_of_a_description_fit(width):
+    sent, _ = within_terminal("info", ORDERS, width=width)
+    _, segments, others = sent.replace("\r\n", "\n").split(BOLD)
+    assert len(segments.splitlines()) == 1 + 4 + 1
+    assert len(others.splitlines()) == 1 + 14
+    lines = f"{segments}{others}".replace(RESET, "").splitlines()
+    assert max(map(cell_len, lines)) <= width
+
+
 @pytest.mark.parametrize("width", [60, 80])
 def test_values_are_cut_only_where_other_columns_are_dropped(width):
     (heading, *rows), _ = table_in(
@@ -175,7 +190,7 @@ def test_tables_look_the_same_in_tmux(width, tmp_path):
     subprocess.run(
         [*tmux, "new-session", "-d", "-x", str(width), "-y", "50", script],
         check=True,
-        env={**os.environ, "TERM": "xterm-256color"},
+        env={name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
         cwd=golden_data.GOLDEN.parents[1],
     )
     try:
@@ -332,4 +347,4 @@ def test_a_table_whose_columns_may_all_be_cut_fits(cells, width):
 
 @given(size=st.integers(0, 2**63))
 def test_sizes_are_short(size):
-    assert len(terminal.in_units(size)) <= 12
+    assert len(in_units(size)) <= 12

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog import BrokerConfig, ConfigError, LogConfig, read_properties
+from kafkalog import BrokerConfig, ConfigError, LogConfig
 from kafkalog.config.setting_types import Kind
 from kafkalog.config.settings import settings_of
+from kafkalog.storage.properties_file import read_properties
 from tests.config import recorded
 
 FAULTY = {"segment.ms": "0", "flush.ms": "x", "preallocate": "1", "nonsense": "7"}

@@ -18,7 +18,8 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 
 import kafkalog
-from kafkalog import BrokerConfig, read_properties
+from kafkalog import BrokerConfig
+from kafkalog.storage.properties_file import read_properties
 from tests.interop.broker import START_SECONDS, Broker
 from tests.interop.clients import QUIET, create
 from tests.interop.situations import BROKERS, OTHER, PARTITIONS, TOPIC

@@ -14,7 +14,8 @@ import pytest
 from confluent_kafka import Producer
 
 import kafkalog
-from kafkalog import BrokerConfig, read_properties
+from kafkalog import BrokerConfig
+from kafkalog.storage.properties_file import read_properties
 from tests.interop.broker import JARS, START_SECONDS, Broker
 from tests.interop.clients import QUIET, create
 from tests.interop.writing import RECORDS, record

@@ -9,8 +9,8 @@ from kafkalog import (
     BrokerConfig,
     LogConfig,
     UnknownSettingsWarning,
-    read_properties,
 )
+from kafkalog.storage.properties_file import read_properties
 from kafkalog.testing import ManualClock, ManualScheduler, open_manager
 from tests import golden_data
 from tests.log.clusters import (

@@ -1,6 +1,7 @@
 """Internal topics as tables: equal to Kafka's reading, and to a slow reference."""
 
 import json
+import shutil
 from datetime import UTC, datetime
 
 import pyarrow.compute as pc
@@ -255,10 +256,34 @@ def test_a_directory_without_the_topic_names_the_first_partitions_only():
     assert str(caught.value) == f"no partition of __share_group_state, {some}"
 
 
-def test_a_cluster_without_kraft_has_no_topics():
+def test_topics_without_metadata_are_those_that_have_partitions(tmp_path):
     logs = golden_data.logs("k282-clean")
-    with pytest.raises(NotALogDirectoryError, match=r"no __cluster_metadata-0: .*k282"):
-        kafkalog.topics(logs)
+    listed = kafkalog.ls(logs).partitions
+    live = [each for each in listed if each.state is None]
+    found = kafkalog.topics(logs).to_pylist()
+    assert [row["topic"] for row in found] == sorted({each.topic for each in live})
+    for row in found:
+        count = sum(each.topic == row["topic"] for each in live)
+        assert (row["partitions"], row["replication_factor"]) == (count, None)
+        assert row["settings"] is None
+        assert row["is_internal"] == row["topic"].startswith("__")
+    for name in ("orders.zstd-0", "ledger-0", "ledger-1"):
+        shutil.copytree(CLEAN / name, tmp_path / name)
+    (tmp_path / "ledger-0" / "partition.metadata").unlink()
+    of_cluster = kafkalog.topics(CLEAN).to_pylist()
+    ids = {row["topic"]: row["topic_id"] for row in of_cluster}
+    copies = kafkalog.topics([tmp_path, tmp_path / "ledger-1"]).to_pylist()
+    assert [(row["topic"], row["topic_id"], row["partitions"]) for row in copies] == [
+        ("ledger", ids["ledger"], 2),
+        ("orders.zstd", ids["orders.zstd"], 1),
+    ]
+
+
+def test_memory_and_files_have_no_topics(tmp_path):
+    with pytest.raises(NotALogDirectoryError, match="no partition"):
+        kafkalog.topics(next((CLEAN / "ledger-0").glob("*.log")))
+    with pytest.raises(NotALogDirectoryError, match="neither a partition nor a log"):
+        kafkalog.topics(tmp_path)
 
 
 def test_another_topic_is_not_internal():

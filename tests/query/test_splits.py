@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kafkalog
+from kafkalog.export.ray_source import ray_datasource
 from kafkalog.query.scan_columns import COLUMNS
 from tests import golden_data
 from tests.query.big_segment import write_segment
@@ -246,7 +247,7 @@ def test_ray_reads_a_dataset_from_splits():
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
         columns = ["topic", "partition", "offset", "value"]
-        logs = kafkalog.ray_datasource(source, 20_000, columns=columns)
+        logs = ray_datasource(source, 20_000, columns=columns)
         rows = ray.data.read_datasource(logs).take_all()
     finally:
         ray.shutdown()

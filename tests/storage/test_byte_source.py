@@ -7,6 +7,7 @@ import pytest
 import kafkalog
 from kafkalog.storage.byte_source import SMALL_BYTES, read_regular
 from kafkalog.storage.file_names import META_PROPERTIES
+from kafkalog.storage.properties_file import read_properties
 from kafkalog.verification.path_verification import verify
 from kafkalog.verification.verification_report import Cause
 from tests.query.batches import build
@@ -36,9 +37,9 @@ def test_verify_reports_a_file_above_the_limit(large):
 def test_settings_are_read_through_a_link_but_not_from_a_pipe(tmp_path):
     (tmp_path / "there").write_text("retention.ms = 5\n")
     (tmp_path / "link").symlink_to("there")
-    assert kafkalog.read_properties(tmp_path / "link") == {"retention.ms": "5"}
+    assert read_properties(tmp_path / "link") == {"retention.ms": "5"}
     with pytest.raises(FileNotFoundError, match="No such regular file"):
-        kafkalog.read_properties("/dev/null")
+        read_properties("/dev/null")
 
 
 @pytest.fixture

@@ -12,13 +12,14 @@ from kafkalog.cli import command_output, exits, terminal
 from kafkalog.cli.command_options import examples, format_options, sources_argument
 from kafkalog.cli.command_output import TableField
 from kafkalog.reports import counted
+from kafkalog.text.binary_units import in_units
 
 TIMES: Final = ("first_timestamp", "max_timestamp")
 SEGMENT: Final = (
     TableField("file", "segment"),
     TableField("base_offset", "base offset", right=True),
     TableField("next_offset", "next offset", right=True),
-    TableField("size_in_bytes", "size", terminal.in_units, right=True),
+    TableField("size_in_bytes", "size", in_units, right=True),
     TableField("batches", "batches", right=True),
     TableField("records", "records", right=True),
     TableField("max_timestamp", "latest time, UTC", terminal.in_seconds),
@@ -27,7 +28,7 @@ SEGMENT: Final = (
 OTHER_FILES: Final = (
     TableField("file", "other files"),
     TableField("kind", "kind"),
-    TableField("size_in_bytes", "size", terminal.in_units, right=True),
+    TableField("size_in_bytes", "size", in_units, right=True),
     TableField("entries", "entries", right=True),
     TableField("producers", "producers", right=True),
     TableField("state", "state"),
@@ -118,9 +119,7 @@ def _spell(name: str, value: Any) -> str:
     if name in TIMES:
         return terminal.in_utc(value)
     if name.endswith("_bytes"):
-        return (
-            f"{terminal.in_units(value)} ({value})" if value >= 1024 else f"{value} B"
-        )
+        return f"{in_units(value)} ({value})" if value >= 1024 else f"{value} B"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, dict):

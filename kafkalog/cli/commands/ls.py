@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import fields
-from operator import itemgetter
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -18,7 +15,7 @@ from kafkalog.cli.command_options import (
     sources_argument,
 )
 from kafkalog.cli.command_output import TableField
-from kafkalog.reports import counted
+from kafkalog.text.binary_units import in_units
 
 TIMES: Final = (
     TableField("first_timestamp", "first time, UTC", terminal.in_seconds),
@@ -26,14 +23,12 @@ TIMES: Final = (
     TableField("state", "state"),
 )
 if TYPE_CHECKING:
-    from kafkalog.query.listing import PartitionSummary, SegmentSummary
+    from kafkalog.query.listing import Sort
     from kafkalog.storage.location import Location
 
-    Summary: TypeAlias = PartitionSummary | SegmentSummary
-
 SIZES: Final = (
-    TableField("size_in_bytes", "size", terminal.in_units, right=True),
-    TableField("all_files_bytes", "all files", terminal.in_units, right=True),
+    TableField("size_in_bytes", "size", in_units, right=True),
+    TableField("all_files_bytes", "all files", in_units, right=True),
 )
 PARTITION: Final = (
     TableField("topic", "topic", cut="name"),
@@ -77,7 +72,7 @@ SEGMENT: Final = (
 def command(
     paths: tuple[Location, ...],
     selection: Selection,
-    sort: str,
+    sort: Sort,
     form: str | None,
     no_color: bool,
 ) -> None:
@@ -94,43 +89,21 @@ def command(
     space until they are removed. The unused space of a preallocated index is not
     counted.
     """
-    from kafkalog.query.listing import list_path
-    from kafkalog.storage.log_directory import PartitionSelection
+    from kafkalog.query.listing import ls
 
     form = command_output.chosen_format(form)
-    chosen = PartitionSelection.of(**selection)
-    listed = ((path, _sorted(list_path(path, chosen), sort)) for path in paths)
+    listed = ((path, ls(path, **selection, sort=sort)) for path in paths)
     if form != "table":
-        rows = (row for _, some in listed for row in some)
+        rows = (row for _, report in listed for row in report.rows())
         command_output.print_rows(rows, (), form)
         return
-    for path, some in listed:
-        command_output.emit(f"{_title(path, some)}\n")
-        columns = PARTITION if _are_partitions(some) else SEGMENT
-        command_output.print_rows(some, columns, form, no_color=no_color)
-
-
-def _sorted(summaries: Iterable[Summary], sort: str) -> list[command_output.Row]:
-    rows = [_row(summary) for summary in summaries]
-    if sort == "size":
-        rows.sort(key=itemgetter("all_files_bytes"), reverse=True)
-    return rows
-
-
-def _row(summary: Summary) -> command_output.Row:
-    return {field.name: getattr(summary, field.name) for field in fields(summary)}
-
-
-def _are_partitions(rows: Sequence[command_output.Row]) -> bool:
-    return bool(rows) and "topic" in rows[0]
-
-
-def _title(path: Location, rows: Sequence[command_output.Row]) -> str:
-    """Return a heading: path, number and size of the rows, kind of shutdown."""
-    size = terminal.in_units(sum(row["size_in_bytes"] for row in rows))
-    of_partitions = _are_partitions(rows)
-    count = counted(len(rows), "partition" if of_partitions else "segment")
-    title = f"{terminal.escape(str(path))}: {count}, {size}"
-    if not of_partitions:
-        return title
-    return f"{title}, {'' if rows[0]['clean_shutdown'] else 'not '}shut down cleanly"
+    dropped: dict[str, None] = {}
+    for path, report in listed:
+        command_output.emit(f"{terminal.escape(f'{path}: {report}')}\n")
+        fields = PARTITION if report.NOUN == "partition" else SEGMENT
+        dropped |= dict.fromkeys(
+            command_output.print_table(
+                report.rows(), fields, report.importance(), no_color=no_color
+            )
+        )
+    command_output.report_dropped([*dropped])

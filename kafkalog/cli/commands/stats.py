@@ -20,6 +20,7 @@ from kafkalog.cli.command_options import (
     stats_options,
 )
 from kafkalog.cli.command_output import TableField
+from kafkalog.text.binary_units import in_units
 
 if TYPE_CHECKING:
     from kafkalog.analysis.stats_report import StatsReport
@@ -37,7 +38,7 @@ def _csv_key(row: command_output.Row) -> command_output.Row:
 
 
 def _size(value: int | str) -> str:
-    return value if isinstance(value, str) else terminal.in_units(value)
+    return value if isinstance(value, str) else in_units(value)
 
 
 def _time(value: int | str) -> str:
@@ -63,16 +64,16 @@ FIELDS: Final = (
     TableField("size", "size", _size, right=True),
     TableField("hour", "hour, UTC", _time),
     TableField("day", "day, UTC", _time),
-    TableField("bytes", "bytes", terminal.in_units, right=True),
+    TableField("bytes", "bytes", in_units, right=True),
     TableField("share", "share", _percent, right=True),
     TableField("records", "records", right=True),
     TableField("batches", "batches", right=True),
     TableField("records_per_batch", "records/batch", _ratio, right=True),
-    TableField("uncompressed_bytes", "uncompressed", terminal.in_units, right=True),
+    TableField("uncompressed_bytes", "uncompressed", in_units, right=True),
     TableField("compression_ratio", "ratio", _ratio, right=True),
-    TableField("key_bytes", "keys", terminal.in_units, right=True),
-    TableField("value_bytes", "values", terminal.in_units, right=True),
-    TableField("header_bytes", "headers", terminal.in_units, right=True),
+    TableField("key_bytes", "keys", in_units, right=True),
+    TableField("value_bytes", "values", in_units, right=True),
+    TableField("header_bytes", "headers", in_units, right=True),
     TableField("null_values", "null values", right=True),
     TableField("first_timestamp", "first time, UTC", terminal.in_seconds),
     TableField("max_timestamp", "latest time, UTC", terminal.in_seconds),
@@ -173,7 +174,7 @@ def command(
         summary=False,
     )
     if report.error_bytes and form == "table":
-        lacking = f"a row may lack up to {terminal.in_units(report.error_bytes)}"
+        lacking = f"a row may lack up to {in_units(report.error_bytes)}"
         exits.print_error(f"too many groups for --max-groups: {lacking}")
     if plot is not None:
         report.plot(plot)
