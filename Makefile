@@ -11,7 +11,8 @@
 #                   editable install tried from several directories
 #   make fuzz       hostile input, SECONDS of it for each parser (600)
 #   make sanitize   kernels, parsers and campaigns under sanitizers of addresses and sums
-#   make bench      benchmarks, docs/performance.md; bench-PART, as bench-java, one of them
+#   make bench      benchmarks, docs/performance.md and the table of README.md;
+#                   bench-PART, as bench-java, one of them
 #   make docs       docs/_build/html, and the manual page of the command in docs/_build/man
 #   make demo       the main job, on log directories that brokers wrote, and on its own
 #   make clean      back to what git holds
@@ -257,11 +258,11 @@ bench:
 measured:
 	rm -f benchmarks/results.json
 	$(BIN)/python benchmarks/results.py $$(find build/measured -name 'bench-*.json' -size +0) benchmarks/results.json
-	$(BIN)/python benchmarks/page.py benchmarks/results.json docs/performance.md
+	$(BIN)/python benchmarks/page.py benchmarks/results.json docs/performance.md README.md
 
 define TELL
 test ! -s build/measured/$@.json || $(BIN)/python benchmarks/results.py build/measured/$@.json benchmarks/results.json
-$(BIN)/python benchmarks/page.py benchmarks/results.json docs/performance.md
+$(BIN)/python benchmarks/page.py benchmarks/results.json docs/performance.md README.md
 endef
 
 $(filter-out $(WITH_CONNECTOR),$(PARTS:%=bench-%)): bench-%: .venv/measuring

@@ -1,20 +1,27 @@
-"""Write the table and the plot of ``docs/performance.md`` from ``results.json``.
+"""Write the ratios of ``docs/performance.md`` and ``README.md`` from ``results.json``.
 
-    python benchmarks/page.py RESULTS PAGE
+    python benchmarks/page.py RESULTS PAGE README
 
 The text of the page before the mark is kept. After it come the plot and one table, with
 a row for each measurement and peer, a column for each codec, and the range of the
-ratios over all corpora. `make bench` runs this script.
+ratios over all corpora. The README has the rows of `SUMMARY` between its two marks,
+with a column for each corpus and codec; the plot has the same rows. `make bench` runs
+this script.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
 MARK: Final = "<!-- The rest of this page is made by benchmarks/page.py -->\n"
+README_MARKS: Final = (
+    "<!-- ratios: made by benchmarks/page.py -->\n",
+    "<!-- ratios end -->\n",
+)
 PLOT: Final = "performance.svg"
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 PEERS: Final = {
@@ -63,14 +70,70 @@ MEASUREMENTS: Final = {
 Result = dict[str, Any]
 Row = tuple[str, str]
 
+SUMMARY: Final[tuple[Row, ...]] = (
+    ("aiokafka, record by record", "read, columns"),
+    ("aiokafka, into columns", "read into columns"),
+    ("aiokafka, record by record", "encode"),
+    ("kafka-python", "read"),
+    ("Kafka's Java classes, into columns", "read, columns"),
+    ("kafka-dump-log", "dump, text"),
+    ("Spark's Kafka source and sink", "read on Spark, batch, default"),
+    ("Spark's Kafka source and sink", "write on Spark, default"),
+    ("Spark's Parquet source", "read on Spark"),
+    ("Kafka's storage engine", "append"),
+    ("Kafka's storage engine", "append many, 64"),
+    ("Kafka's storage engine", "recover"),
+    ("Kafka's storage engine", "compact, percent of unique keys, 90"),
+)
+"""Rows of the table that the README and the plot have, too."""
 
-def write_page(results: list[Result], page: Path) -> None:
-    """Write the generated part of the page, and the plot next to it."""
-    rows = by_row(results)
-    plot(rows, page.with_name(PLOT))
-    handwritten, _, _ = page.read_text(encoding="utf-8").partition(MARK)
+LINES: Final = ("log100-16k", "words100-16k")
+SUMMARY_COLUMNS: Final = {
+    "lines of 100 bytes, none": (LINES, "none"),
+    "lines, lz4": (LINES, "lz4"),
+    "lines, zstd": (LINES, "zstd"),
+    "documents of 1 KB, none": (("json1k-16k",), "none"),
+    "values of 16 bytes, none": (("tiny16-16k",), "none"),
+}
+"""Of each column of the README's table, the corpora and the codec."""
+
+PLOTTED: Final = ("lines of 100 bytes, none", "lines, zstd")
+LEAST: Final = 0.3
+"""Where the axis of the plot begins."""
+
+
+def write_pages(results: list[Result], page: Path, readme: Path) -> None:
+    """Write the generated parts of the page and of the README, and the plot."""
+    page.write_text(with_ratios(results, page.read_text("utf-8")), "utf-8")
+    readme.write_text(with_summary(results, readme.read_text("utf-8")), "utf-8")
+    plot(summary(results), page.with_name(PLOT))
+
+
+def with_ratios(results: list[Result], page: str) -> str:
+    """Return the page with the table of all ratios after its mark."""
+    handwritten, _, _ = page.partition(MARK)
     image = f"![Ratios of kafkalog to its peers]({PLOT})"
-    page.write_text(f"{handwritten}{MARK}\n{image}\n\n{table(rows)}", encoding="utf-8")
+    return f"{handwritten}{MARK}\n{image}\n\n{table(by_row(results))}"
+
+
+def with_summary(results: list[Result], readme: str) -> str:
+    """Return the README with the summary between its marks."""
+    begin, end = README_MARKS
+    before, _, rest = readme.partition(begin)
+    _, _, after = rest.partition(end)
+    rows = summary(results)
+    return f"{before}{begin}{table(rows, SUMMARY_COLUMNS)}{end}{after}"
+
+
+def summary(results: list[Result]) -> dict[Row, dict[str, list[float]]]:
+    """Return the ratios of the rows of `SUMMARY`, by its columns."""
+    rows: dict[Row, dict[str, list[float]]] = {}
+    for title, (corpora, codec) in SUMMARY_COLUMNS.items():
+        there = [result for result in results if result["corpus"] in corpora]
+        for row, cells in by_row(there).items():
+            if codec in cells:
+                rows.setdefault(row, {})[title] = cells[codec]
+    return {row: rows[row] for row in SUMMARY if row in rows}
 
 
 def by_row(results: list[Result]) -> dict[Row, dict[str, list[float]]]:
@@ -104,7 +167,9 @@ def measurement(result: Result) -> str:
     return ", ".join([MEASUREMENTS.get(name, name.replace("_", " ")), *rest])
 
 
-def table(rows: dict[Row, dict[str, list[float]]]) -> str:
+def table(
+    rows: dict[Row, dict[str, list[float]]], columns: Iterable[str] = CODECS
+) -> str:
     """Return the ratios as a table in Markdown.
 
     >>> print(table({("NumPy", "import"): {"none": [0.9, 1.25]}}), end="")
@@ -112,12 +177,13 @@ def table(rows: dict[Row, dict[str, list[float]]]) -> str:
     |---|---|--:|--:|--:|--:|--:|
     | NumPy | import | 0.90 to 1.2 | | | | |
     """
+    titles = list(columns)
     head = (
-        f"| peer | measured | {' | '.join(CODECS)} |\n|---|---|{'--:|' * len(CODECS)}\n"
+        f"| peer | measured | {' | '.join(titles)} |\n|---|---|{'--:|' * len(titles)}\n"
     )
     return head + "".join(
         f"| {peer} | {label} |"
-        + "".join(f" {span(cells[c])} |" if c in cells else " |" for c in CODECS)
+        + "".join(f" {span(cells[c])} |" if c in cells else " |" for c in titles)
         + "\n"
         for (peer, label), cells in rows.items()
     )
@@ -135,7 +201,11 @@ def digits(ratio: float) -> int:
 
 
 def plot(rows: dict[Row, dict[str, list[float]]], path: Path) -> None:
-    """Draw a dot for each ratio, a line for each row of the table, on a log scale."""
+    """Draw bars from 1 to each ratio of the columns `PLOTTED`, on a log scale.
+
+    The name of a row is above its bars, so that the drawing is narrow, and its letters
+    are not made small on a narrow screen.
+    """
     import matplotlib as mpl
 
     mpl.use("svg")
@@ -144,28 +214,39 @@ def plot(rows: dict[Row, dict[str, list[float]]], path: Path) -> None:
     from matplotlib import pyplot as plt
     from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
-    figure, axes = plt.subplots(figsize=(9, 1 + 0.22 * len(rows)))
-    for codec in CODECS:
-        dots = [
-            (ratio, -line)
+    plt.rcParams["font.size"] = 10.5
+    height = 0.8 + 0.7 * len(rows)
+    figure, axes = plt.subplots(figsize=(4.6, height))
+    figure.subplots_adjust(0.01, 0.5 / height, 0.99, 1 - 0.3 / height)
+    for bar, title in enumerate(PLOTTED):
+        ratios = {
+            line + 0.32 * bar: cells[title][0]
             for line, cells in enumerate(rows.values())
-            for ratio in cells.get(codec, ())
-        ]
-        if dots:
-            axes.scatter(*zip(*dots, strict=True), s=14, label=codec)
+            if title in cells
+        }
+        widths = [ratio - 1 for ratio in ratios.values()]
+        axes.barh([*ratios], widths, 0.3, left=1, label=title)
+        for place, ratio in ratios.items():
+            text = f" {ratio:.{digits(ratio)}f}"
+            axes.text(max(ratio, 1), place, text, verticalalignment="center")
+    for line, (peer, label) in enumerate(rows):
+        axes.text(LEAST, line - 0.2, f"{label}: {peer}", verticalalignment="bottom")
+    starts = [line - 0.17 for line in range(len(rows))]
+    ends = [line + 0.5 for line in range(len(rows))]
+    axes.vlines([1] * len(rows), starts, ends, color="black", linewidth=0.8)
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.axvline(1, color="black", linewidth=0.8)
-    axes.grid(axis="y", linewidth=0.3)
-    names = [f"{label}: {peer}" for peer, label in rows]
-    axes.set_yticks([-line for line in range(len(rows))], names, fontsize=7)
-    axes.set_ylim(-len(rows), 1)
-    axes.set_xlabel("ratio; above 1 kafkalog is faster, or uses less memory")
-    axes.legend(loc="upper right", fontsize=7)
-    figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
+    axes.set_xlim(LEAST, 900)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_yticks([])
+    axes.spines[["left", "top", "right"]].set_visible(False)
+    axes.set_xlabel("ratio; above 1 kafkalog is faster")
+    figure.legend(loc="upper center", ncols=len(PLOTTED), frameon=False)
+    figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
 
 
 if __name__ == "__main__":
-    write_page(json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2]))
+    source, *targets = map(Path, sys.argv[1:])
+    write_pages(json.loads(source.read_text("utf-8")), *targets)

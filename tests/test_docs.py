@@ -11,6 +11,7 @@ import pytest
 
 import kafkalog
 from kafkalog import errors
+from kafkalog.cli.main import COMMANDS
 from tests.doc_pages import PAGES, ROOT, PageRunner, begins_with_spark, name_of
 
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
@@ -51,6 +52,14 @@ def test_the_page_of_errors_names_each_class_and_no_other():
     bases = {"KafkaLogError", "LocatedError", "CorruptionError"}
     assert set(re.findall(r"^ [ |`-]*(\w+Error)\b", tree, re.MULTILINE)) == there
     assert explained == there - bases
+
+
+def test_the_readme_has_a_line_for_each_command():
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = page.partition("\n## Commands\n")[2].partition("\n## ")[0]
+    names = [cell for (cell, _) in re.findall(r"^\| (`.*?) \| (.*) \|$", table, re.M)]
+    listed = re.findall(r"`(?:kafkalog )?(\w+)`", " ".join(names))
+    assert sorted(listed) == sorted(COMMANDS)
 
 
 def texts_of_the_package():
