@@ -64,11 +64,11 @@ LAYERS: Final = [
         "base",
         (
             *("codecs", "config", "text", "optional_packages", "reports", "renamed"),
-            *("array_types", "integer_limits", "progress"),
+            *("array_types", "integer_limits", "parallel", "progress"),
         ),
         "compression, checksums; settings; numbers and ids as text; packages "
         "imported on use; the form of reports; errors for old names; types and limits "
-        "of numbers",
+        "of numbers; calls in threads",
     ),
     Layer("errors", ("errors",), "imported by all but the kernels, imports nothing"),
     Layer("kernels", ("_speedups",), "typed loops over arrays that the caller owns"),

@@ -52,6 +52,7 @@ from kafkalog.log.opening import open_to_append
 from kafkalog.log.ownership import Name
 from kafkalog.log.topic_settings import TopicSettings
 from kafkalog.log.writable_log import WritableLog
+from kafkalog.parallel import Map, mapping
 from kafkalog.renamed import renamed_arguments
 from kafkalog.reports import Int32, ReportBase, counted
 from kafkalog.storage.checkpoint_file import HIGH_WATERMARKS, read_offsets_or_none
@@ -162,6 +163,7 @@ def compact(
     partitions: Numbers = None,
     on_corruption: OnCorruptBatch = "raise",
     max_batch_bytes: int = MAX_BATCH_BYTES,
+    threads: int = 1,
 ) -> list[CompactionReport]:
     """Compact the partitions under a path, or report the result of compacting them.
 
@@ -193,6 +195,9 @@ def compact(
         with the CRC that does not match. The report lists the batches.
     max_batch_bytes : int
         Greatest size of a batch, uncompressed.
+    threads : int
+        Number of partitions that are compacted at the same time. Each may take 128 MB
+        for the offsets of its keys. The threads end with the call.
 
     Returns
     -------
@@ -248,12 +253,14 @@ def compact(
     ]
     logs = [log for log in found if log.is_chosen]
     _check_names(logs)
-    if apply:
-        reports = _compact_in_place(logs, rules, ignore_policy=ignore_policy)
-    elif destination is not None:
-        reports = _compact_copies(logs, local_path(destination).absolute(), rules)
-    else:
-        reports = [_plan(log, rules) for log in logs]
+    with mapping(threads, "compact") as run:
+        if apply:
+            reports = _compact_in_place(logs, rules, run, ignore_policy=ignore_policy)
+        elif destination is not None:
+            target = local_path(destination).absolute()
+            reports = _compact_copies(logs, target, rules, run)
+        else:
+            reports = list(run(lambda log: _plan(log, rules), logs))
     done = iter(reports)
     return [next(done) if log.is_chosen else _unread(log) for log in found]
 
@@ -337,13 +344,14 @@ def _plan(found: SelectedLog, rules: _Rules) -> CompactionReport:
 
 
 def _compact_in_place(
-    logs: Sequence[SelectedLog], rules: _Rules, *, ignore_policy: bool
+    logs: Sequence[SelectedLog], rules: _Rules, run: Map, *, ignore_policy: bool
 ) -> list[CompactionReport]:
     """Compact logs in place, if compaction of all of them succeeds without output."""
     for log in logs:
         if not (ignore_policy or log.config.compact):
             raise _not_to_be_compacted(log)
-    for log in logs:
+
+    def rehearse(log: SelectedLog) -> None:
         with (
             rehearsed(log.directory, log.name, log.config) as rehearsal,
             suppress(LogCleaningAbortedError),  # a segment is split, for a new round
@@ -351,15 +359,17 @@ def _compact_in_place(
             _inspect(log, rehearsal.log, rules)
             rehearsal.disk.discards_records = True
             _clean(rehearsal.log, log.name, rules)
-    reports = []
-    for log in logs:
+
+    def compacted(log: SelectedLog) -> CompactionReport:
         with _opened(log.directory, log) as opened:
-            reports.append(_compact(log, opened, rules))
-    return reports
+            return _compact(log, opened, rules)
+
+    list(run(rehearse, logs))
+    return list(run(compacted, logs))
 
 
 def _compact_copies(
-    logs: Sequence[SelectedLog], target: Path, rules: _Rules
+    logs: Sequence[SelectedLog], target: Path, rules: _Rules, run: Map
 ) -> list[CompactionReport]:
     """Compact copies of logs in a directory that is complete once it has its name."""
     sources = {log.directory.parent for log in logs}
@@ -368,14 +378,19 @@ def _compact_copies(
     pending.check_space(
         sum(path.stat().st_size for log in logs for path in log.directory.glob("*.log"))
     )
-    reports = []
+
+    def compacted(log: SelectedLog) -> CompactionReport:
+        copy = pending.path / log.directory.name
+        with locating_errors(log.directory, copy), _opened(copy, log) as opened:
+            report = _compact(log, opened, rules)
+        DISK.sync_directory(copy)
+        return report
+
     with pending:
+        # Not in threads: the checkpoints of the copies have lines of all of them.
         for log in logs:
-            copy = copy_partition(log.directory, log.name, pending.path)
-            with locating_errors(log.directory, copy), _opened(copy, log) as opened:
-                reports.append(_compact(log, opened, rules))
-            DISK.sync_directory(copy)
-    return reports
+            copy_partition(log.directory, log.name, pending.path)
+        return list(run(compacted, logs))
 
 
 @contextmanager

@@ -102,6 +102,7 @@ def restore(
     max_batch_bytes: int = MAX_BATCH_BYTES,
     dry_run: bool = False,
     prove: bool = False,
+    threads: int = 1,
     progress: Progress | None = None,
     **filters: Unpack[RecordFilters],
 ) -> RestoreReport:
@@ -112,8 +113,8 @@ def restore(
     for byte, except for the leader epoch. Control records are always copied.
 
     The destination gets its name when it is complete: if `restore` is interrupted, it
-    does not exist, or is as empty as before. One background thread runs meanwhile, and
-    has ended when `restore` returns.
+    does not exist, or is as empty as before. One background thread runs meanwhile,
+    beside those of `threads`; all have ended when `restore` returns.
 
     Parameters
     ----------
@@ -160,6 +161,9 @@ def restore(
         sizes, producer snapshots and transaction indexes.
     prove : bool
         Whether the copy is searched for records that should not be in it.
+    threads : int
+        Number of partitions that are copied at the same time. With several, `where` is
+        called in several threads.
     progress : callable, optional
         Called with the bytes read so far, and those to read.
     topics, exclude_topics : str or iterable of str, optional
@@ -269,6 +273,7 @@ def restore(
         committed,
         problems,
         abort_open=open_transactions == "abort",
+        threads=threads,
         progress=progress,
     )
     report = job.plan(copy.target) if dry_run else job.write(copy)

@@ -35,6 +35,7 @@ from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.log.ownership import Name
 from kafkalog.log.reading.cluster_metadata import METADATA_PARTITION
 from kafkalog.log.reading.remote_offsets import find_missing_start
+from kafkalog.parallel import Map, mapping
 from kafkalog.query.sources import FILE_ENDINGS
 from kafkalog.renamed import renamed_arguments
 from kafkalog.segment.file_records import STEP_BYTES, Step
@@ -82,6 +83,7 @@ def salvage(
     fragment: bool | None = None,
     undelete: bool = False,
     dry_run: bool = False,
+    threads: int = 1,
 ) -> SalvageReport:
     """Write everything readable of damaged logs to a directory that a broker takes.
 
@@ -126,6 +128,9 @@ def salvage(
     dry_run : bool
         Whether nothing is written to `destination`. The copy is written to a temporary
         directory, and removed.
+    threads : int
+        Number of partitions of a log directory that are read and written at the same
+        time. The threads end with the call.
 
     Returns
     -------
@@ -178,7 +183,8 @@ def salvage(
             if output_topic is not None or output_partition is not None:
                 reason = "the partitions of a log directory keep their names"
                 raise LogArgumentError(f"{reason}, expected no name for the output")
-            rows = list(_of_log_directory(place, copy, selection, undelete=undelete))
+            with mapping(threads, "salvage") as run:
+                rows = _of_log_directory(place, copy, selection, run, undelete=undelete)
         else:
             _check_selected(place, selection)
             name = _chosen_name(place, output_topic, output_partition)
@@ -197,31 +203,41 @@ def _of_log_directory(
     source: Path,
     copy: CopyDirectory,
     selection: PartitionSelection,
+    run: Map,
     *,
     undelete: bool,
-) -> Iterator[SalvagedPartition]:
+) -> list[SalvagedPartition]:
     """Write the chosen partitions of a log directory; list those that are links."""
     chosen = _chosen(source, selection)
     copy.copy_identity(source)
     cluster = cluster_topics(source / METADATA_PARTITION)
     cluster_ids = {} if cluster is None else cluster.topic_ids
-    for parsed, directory in list_partitions(source):
-        if isinstance(directory, Path) and (parsed.topic, parsed.partition) in chosen:
-            topic_id = cluster_ids.get(parsed.topic)
-            name = parsed.topic, parsed.partition
-            yield _of_one(directory, name, copy, topic_id, undelete=undelete)
-    for parsed, link in linked_partitions(source):
-        if parsed.state is None and (parsed.topic, parsed.partition) in chosen:
-            yield SalvagedPartition(
-                parsed.topic,
-                parsed.partition,
-                records=0,
-                batches=0,
-                missing=(),
-                bytes_unreadable=0,
-                source=str(link),
-                notes=(LINKED,),
-            )
+
+    def salvaged(found: tuple[Name, Path]) -> SalvagedPartition:
+        name, directory = found
+        topic_id = cluster_ids.get(name[0])
+        return _of_one(directory, name, copy, topic_id, undelete=undelete)
+
+    listed = [
+        ((parsed.topic, parsed.partition), directory)
+        for parsed, directory in list_partitions(source)
+        if isinstance(directory, Path)
+    ]
+    links = [
+        SalvagedPartition(
+            parsed.topic,
+            parsed.partition,
+            records=0,
+            batches=0,
+            missing=(),
+            bytes_unreadable=0,
+            source=str(link),
+            notes=(LINKED,),
+        )
+        for parsed, link in linked_partitions(source)
+        if parsed.state is None and (parsed.topic, parsed.partition) in chosen
+    ]
+    return [*run(salvaged, [each for each in listed if each[0] in chosen]), *links]
 
 
 def _check_selected(source: Path, selection: PartitionSelection) -> None:

@@ -40,6 +40,7 @@ from kafkalog.errors import (
 )
 from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.log.ownership import Name
+from kafkalog.parallel import mapping
 from kafkalog.query.record_differences import (
     COMPARED,
     differing_columns,
@@ -80,6 +81,7 @@ def heal(
     exclude_topics: Topics = None,
     partitions: Numbers = None,
     dry_run: bool = False,
+    threads: int = 1,
 ) -> HealReport:
     """Write one valid log from replicas that are each damaged elsewhere.
 
@@ -107,6 +109,9 @@ def heal(
     dry_run : bool
         Whether nothing is written to `destination`. The copy is written to a temporary
         directory, and removed.
+    threads : int
+        Number of partitions that are healed at the same time. The threads end with the
+        call.
 
     Returns
     -------
@@ -158,10 +163,14 @@ def heal(
         for place in places:
             if not is_partition(place):
                 copy.copy_identity(place)
-        rows = [_heal(names[i], found[names[i]], copy) for i in chosen]
+        with mapping(threads, "heal") as run:
+            healed = run(
+                lambda name: _heal(name, found[name], copy), [names[i] for i in chosen]
+            )
+            rows = tuple(healed)
         if not any(row.ok for row in rows):
             copy.discard()
-    return HealReport(tuple(rows))
+    return HealReport(rows)
 
 
 def _replicas_of(places: Sequence[Path]) -> dict[Name, list[Path]]:

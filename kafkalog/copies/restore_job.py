@@ -10,7 +10,9 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Final, NamedTuple
 
 from kafkalog.config import BrokerConfig, LogConfig
@@ -47,6 +49,7 @@ from kafkalog.log.ownership import Name
 from kafkalog.log.reading.log_segments import list_segments
 from kafkalog.log.topic_settings import TopicSettings
 from kafkalog.manager.log_manager import LogManager
+from kafkalog.parallel import mapping
 from kafkalog.progress import Progress
 from kafkalog.query.newest_records import CONSUMER_OFFSETS
 from kafkalog.query.partition_reader import ScanProblem
@@ -108,9 +111,11 @@ class RestoreJob:
         problems: list[ScanProblem],
         *,
         abort_open: bool,
+        threads: int,
         progress: Progress | None,
     ) -> None:
         self._abort_open = abort_open
+        self._threads = threads
         self._logs = logs
         self._cluster = cluster
         self._groups = groups
@@ -122,15 +127,17 @@ class RestoreJob:
 
     def plan(self, destination: Path) -> RestoreReport:
         """Return the report of the copy without writing it."""
-        planned = []
-        for log in self._logs:
-            extent = log.extent()
-            records = plan_partition(
-                log, extent, self._cluster, abort_open=self._abort_open
-            )
-            planned.append(self._planned(log, extent.start, extent.end, records))
+        with mapping(self._threads, "restore") as run:
+            planned = [*run(self._plan_log, self._logs)]
         files = sorted(self._planned_files(planned), key=lambda file: file.path)
         return self._report(destination, planned, files, dry_run=True)
+
+    def _plan_log(self, log: SelectedBatches) -> _Planned:
+        extent = log.extent()
+        records = plan_partition(
+            log, extent, self._cluster, abort_open=self._abort_open
+        )
+        return self._planned(log, extent.start, extent.end, records)
 
     def _planned_files(self, planned: list[_Planned]) -> Iterator[RestoredFile]:
         """Yield the files whose names are known without writing them.
@@ -182,7 +189,8 @@ class RestoreJob:
             broker=BrokerConfig(log_cleaner_enable=False),
         )
         try:
-            planned = [self._write_log(manager, log) for log in self._logs]
+            with mapping(self._threads, "restore") as run:
+                planned = [*run(partial(self._write_log, manager), self._logs)]
             offsets = self._carried(planned)
             if self._groups == "internal":
                 self._write_offsets(manager, offsets)
@@ -293,12 +301,13 @@ def _follow(logs: list[SelectedBatches], progress: Progress) -> None:
         for log in logs
         for segment in list_segments(log.directory)
     )
-    done = 0
+    done, adding = 0, Lock()
 
     def add(size: int) -> None:
         nonlocal done
-        done += size
-        progress(done, total)
+        with adding:
+            done += size
+            progress(done, total)
 
     for log in logs:
         log.progress = add

@@ -14,7 +14,6 @@ At most a step of each side, and a chunk of its records, are in memory.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
@@ -34,6 +33,7 @@ from kafkalog.formats.layout import (
 from kafkalog.integer_limits import MAX_INT64
 from kafkalog.log.reading.log_segments import list_first, list_segments
 from kafkalog.log.reading.remote_offsets import MissingStart, find_missing_start
+from kafkalog.parallel import mapping
 from kafkalog.query.diff_report import DiffReport, PartitionDiff
 from kafkalog.query.log_contents import contents_of
 from kafkalog.query.partition_reader import PartitionReader, ScanProblem, SegmentStep
@@ -132,8 +132,8 @@ def diff(
     pairs = _pairs(a, b)
     keys = sorted(pairs)
     chosen = PartitionSelection.of(topics, partitions, exclude_topics).choose(keys)
-    with ThreadPoolExecutor(threads, "kafkalog-diff") as pool:
-        compared = (pool.map if threads > 1 else map)(
+    with mapping(threads, "diff") as run:
+        compared = run(
             lambda key: _compare_pair(key, pairs[key], compare_bytes=compare_bytes),
             [keys[i] for i in chosen],
         )

@@ -17,7 +17,6 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,6 +29,7 @@ from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.indexes.index_table import base_offset_of
 from kafkalog.log.reading.cluster_metadata import METADATA_PARTITION, ClusterSettings
 from kafkalog.manager.identity import read_identity
+from kafkalog.parallel import Map, mapping
 from kafkalog.progress import Advance, Progress
 from kafkalog.storage.byte_source import read_regular
 from kafkalog.storage.checkpoint_file import (
@@ -196,11 +196,9 @@ def verify_selected(
     )
     if not stat.S_ISDIR(where.stat().st_mode):
         check.lone_file(where)
-    elif threads == 1:
-        check.directory(where, map)
     else:
-        with ThreadPoolExecutor(threads) as pool:
-            check.directory(where, pool.map)
+        with mapping(threads, "verify") as run:
+            check.directory(where, run)
     report = check.report(where)
     if progress is not None:
         progress(report.bytes, report.bytes)
@@ -219,8 +217,8 @@ def verify_locked(directory: Path, *, links: bool = False, threads: int = 1) -> 
         links=links,
         is_locked=True,
     )
-    with ThreadPoolExecutor(threads) as pool:
-        check.directory(directory, map if threads == 1 else pool.map)
+    with mapping(threads, "verify") as run:
+        check.directory(directory, run)
     return check.report(directory)
 
 
@@ -241,12 +239,6 @@ def combine_reports(reports: Sequence[tuple[Path, Report]]) -> Report:
         records=sum(report.records for _, report in reports),
         problems=tuple(problems),
     )
-
-
-Map = Callable[
-    [Callable[[SegmentTask], SegmentResult], Iterable[SegmentTask]],
-    Iterator[SegmentResult],
-]
 
 
 @dataclass(slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from kafkalog.cli.command_options import (
     on_corruption_option,
     paths_argument,
     selection_options,
+    threads_option,
 )
 from kafkalog.cli.command_output import TableField
 from kafkalog.cli.exits import Damaged, refusals
@@ -65,6 +66,7 @@ FIELDS: Final = (
 @on_corruption_option("Stop at a corrupt batch, skip it, or keep it as it is.", "keep")
 @max_batch_bytes_option(None)
 @selection_options
+@threads_option("Number of partitions that are compacted at the same time.")
 @format_options
 def command(
     paths: tuple[Path, ...],
@@ -75,6 +77,7 @@ def command(
     on_corruption: OnCorruptBatch,
     max_batch_bytes: int,
     selection: Selection,
+    threads: int,
     form: str | None,
     no_color: bool,
 ) -> None:
@@ -113,6 +116,7 @@ def command(
             **selection,
             on_corruption=on_corruption,
             max_batch_bytes=max_batch_bytes,
+            threads=threads,
         )
     rows = [row for report in reports for row in report.rows()]
     form = command_output.chosen_format(form)

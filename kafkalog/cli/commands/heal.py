@@ -15,6 +15,7 @@ from kafkalog.cli.command_options import (
     examples,
     format_options,
     selection_options,
+    threads_option,
 )
 from kafkalog.cli.command_output import TableField
 from kafkalog.cli.exits import refusals
@@ -44,12 +45,14 @@ FIELDS: Final = (
 @click.argument("destination", metavar="DST", type=LocalPath())
 @selection_options
 @dry_run_option
+@threads_option("Number of partitions that are healed at the same time.")
 @format_options
 def command(
     source: tuple[Path, ...],
     destination: Path,
     selection: Selection,
     dry_run: bool,
+    threads: int,
     form: str | None,
     no_color: bool,
 ) -> None:
@@ -79,7 +82,9 @@ def command(
 
     with refusals():
         try:
-            report = heal(source, destination, dry_run=dry_run, **selection)
+            report = heal(
+                source, destination, dry_run=dry_run, threads=threads, **selection
+            )
         except LogArgumentError as error:
             raise click.UsageError(str(error)) from None
     command_output.print_report(report, FIELDS, form, no_color=no_color)

@@ -26,6 +26,7 @@ from kafkalog.cli.command_options import (
     read_header,
     read_key,
     refuse_url,
+    threads_option,
     with_options,
 )
 from kafkalog.cli.command_output import TableField
@@ -192,12 +193,14 @@ def restore_options(function: Function) -> Function:
     help="Search the copy for records that should not be in it. With DST alone, search "
     "that directory and write nothing.",
 )
+@threads_option("Number of partitions that are copied at the same time.")
 @quiet_option
 @format_options
 def command(
     paths: tuple[Any, ...],
     dry_run: bool,
     prove: bool,
+    threads: int,
     quiet: bool,
     form: str | None,
     no_color: bool,
@@ -240,6 +243,7 @@ def command(
             destination,
             dry_run=dry_run,
             prove=prove,
+            threads=threads,
             progress=progress,
             **options,
         )

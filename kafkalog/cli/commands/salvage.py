@@ -15,6 +15,7 @@ from kafkalog.cli.command_options import (
     examples,
     format_options,
     selection_options,
+    threads_option,
 )
 from kafkalog.cli.command_output import TableField
 from kafkalog.cli.exits import refusals
@@ -63,6 +64,7 @@ FIELDS: Final = (
     "and begin the log with them.",
 )
 @dry_run_option
+@threads_option("Number of partitions that are read and written at the same time.")
 @format_options
 def command(
     source: Path,
@@ -73,6 +75,7 @@ def command(
     fragment: bool | None,
     undelete: bool,
     dry_run: bool,
+    threads: int,
     form: str | None,
     no_color: bool,
 ) -> None:
@@ -112,6 +115,7 @@ def command(
                 fragment=fragment,
                 undelete=undelete,
                 dry_run=dry_run,
+                threads=threads,
             )
         except LogArgumentError as error:
             raise click.UsageError(str(error)) from None
