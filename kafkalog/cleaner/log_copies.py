@@ -28,7 +28,7 @@ from kafkalog.log.recovery.recovery_report import RecoveryReport
 from kafkalog.log.topic_settings import PartitionSettings
 from kafkalog.log.writable_log import WritableLog
 from kafkalog.rehearsal.log_rehearsal import (
-    CheckpointedOffsets,
+    DirectoryOffsets,
     LogRehearsal,
     LogStartError,
     rehearse,
@@ -43,7 +43,7 @@ from kafkalog.storage.checkpoint_file import (
     write_offsets,
 )
 from kafkalog.storage.durable_file import DISK, TEMPORARY
-from kafkalog.storage.file_names import CLEAN_SHUTDOWN, DELETED, PartitionDir, file_name
+from kafkalog.storage.file_names import CLEAN_SHUTDOWN, DELETED, file_name
 from kafkalog.storage.location import is_file
 
 DEDUPE_BYTES: Final = 128 << 20
@@ -65,7 +65,7 @@ def rehearsed(
     `directory`. Symbolic links in it count as missing.
     """
     parent = directory.parent
-    offsets = CheckpointedOffsets.read(parent, PartitionDir(*name))
+    offsets = DirectoryOffsets.read(parent).of(name)
     with ExitStack() as stack:
         try:
             rehearsal = stack.enter_context(

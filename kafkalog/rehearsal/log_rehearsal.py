@@ -12,24 +12,29 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from errno import EDQUOT, EMFILE, ENFILE, ENOSPC
 from itertools import chain
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple, Self
 
 from kafkalog.config import BrokerConfig
 from kafkalog.errors import LocatedError
 from kafkalog.log.clock import Clock, IdleScheduler
+from kafkalog.log.ownership import Name
 from kafkalog.log.recovery.log_loading import load_log
 from kafkalog.log.recovery.recovery_report import RecoveredSegment, RecoveryReport
 from kafkalog.log.runtime import DISK_FAILURES
 from kafkalog.log.topic_settings import PartitionSettings
 from kafkalog.log.writable_log import WritableLog
-from kafkalog.rehearsal.rehearsal_disk import FilesLeft, Original, RehearsalDisk
+from kafkalog.rehearsal.rehearsal_disk import (
+    FilesLeft,
+    Original,
+    RehearsalDirectory,
+    RehearsalDisk,
+)
 from kafkalog.rehearsal.segment_contents import contents_from
 from kafkalog.rehearsal.swap_losses import SwapLoss, find_losses, read_swaps
 from kafkalog.storage.checkpoint_file import (
@@ -37,6 +42,7 @@ from kafkalog.storage.checkpoint_file import (
     LEADER_EPOCHS,
     LOG_STARTS,
     RECOVERY_POINTS,
+    Offsets,
     read_offsets_or_none,
 )
 from kafkalog.storage.file_names import (
@@ -44,7 +50,6 @@ from kafkalog.storage.file_names import (
     MAX_OFFSET,
     METADATA_TOPIC,
     PARTITION_METADATA,
-    PartitionDir,
     file_name,
     parse_file_name,
 )
@@ -79,25 +84,37 @@ class CheckpointedOffsets:
     recovery_point: int = 0
     cleaned_to: int | None = None
 
-    @classmethod
-    def read(cls, root: Path, name: PartitionDir | None) -> CheckpointedOffsets:
-        """Return the offsets of a partition that are in a log directory.
 
-        A checkpoint that cannot be read has none. The cluster's metadata is loaded as
-        after a crash, without offsets.
-        """
-        if name is not None and name.topic == METADATA_TOPIC:
-            return cls(clean=False)
-        key = ("", -1) if name is None else (name.topic, name.partition)
-        found: dict[str, int | None] = {}
-        for checkpoint in (LOG_STARTS, RECOVERY_POINTS, CLEANED_TO):
+class DirectoryOffsets(NamedTuple):
+    """The offset checkpoints of a log directory, and whether its shutdown was clean."""
+
+    clean: bool
+    checkpoints: Mapping[str, Offsets]
+
+    @classmethod
+    def read(cls, root: Path) -> DirectoryOffsets:
+        """Read the checkpoints; one that cannot be read has no offsets."""
+        checkpoints: dict[str, Offsets] = {}
+        for name in (LOG_STARTS, RECOVERY_POINTS, CLEANED_TO):
+            checkpoints[name] = {}
             with suppress(OSError):
-                found[checkpoint] = read_offsets_or_none(root, checkpoint).get(key)
-        return cls(
-            clean=is_file(root / CLEAN_SHUTDOWN),
-            log_start_offset=found.get(LOG_STARTS),
-            recovery_point=found.get(RECOVERY_POINTS) or 0,
-            cleaned_to=found.get(CLEANED_TO),
+                checkpoints[name] = read_offsets_or_none(root, name)
+        return cls(is_file(root / CLEAN_SHUTDOWN), checkpoints)
+
+    def of(self, name: Name | None) -> CheckpointedOffsets:
+        """Return the offsets of a partition, none if it has no `name`.
+
+        The cluster's metadata is loaded as after a crash, without offsets.
+        """
+        if name is None:
+            return CheckpointedOffsets(clean=self.clean)
+        if name[0] == METADATA_TOPIC:
+            return CheckpointedOffsets(clean=False)
+        return CheckpointedOffsets(
+            clean=self.clean,
+            log_start_offset=self.checkpoints[LOG_STARTS].get(name),
+            recovery_point=self.checkpoints[RECOVERY_POINTS].get(name, 0),
+            cleaned_to=self.checkpoints[CLEANED_TO].get(name),
         )
 
 
@@ -423,15 +440,21 @@ def rehearse(
     broker: BrokerConfig,
     prepare: Prepare | None = None,
     clock: Clock | None = None,
+    within: RehearsalDirectory | None = None,
 ) -> Iterator[LogRehearsal]:
     """Load the log in a directory on a disk of its own, which is removed afterwards.
 
-    `prepare` is called with the stand-ins before they are loaded. If a file goes
-    meanwhile, as a broker is running, all is done again. Raises `LogStartError`.
+    The stand-ins are `within` a directory that the caller has, or else in a new one.
+    `prepare` is called with them before they are loaded. If a file goes meanwhile, as a
+    broker is running, all is done again. Raises `LogStartError`.
     """
+    log_name = directory.name
+    if log_name in ("", ".."):  # the path is relative, and ends above its last name
+        log_name = directory.resolve().name
     for number in range(MAX_REHEARSALS):
-        with TemporaryDirectory(prefix="kafkalog-rehearsal-") as root:
-            copy, disk = Path(root).resolve() / directory.name, RehearsalDisk()
+        with ExitStack() as stack:
+            root = within or stack.enter_context(RehearsalDirectory())
+            copy, disk = stack.enter_context(root.of(log_name)), RehearsalDisk()
             disk.stand_in(directory, copy)
             if prepare is not None:
                 prepare(copy, disk)

@@ -18,10 +18,13 @@ from __future__ import annotations
 import errno
 import mmap
 import os
-from contextlib import suppress
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from tempfile import TemporaryDirectory
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -115,6 +118,52 @@ class StandInFile(DurableFile):
             os.close(vars(self).pop("_source"))
 
 
+class RehearsalDirectory:
+    """A temporary directory for the stand-ins of one log after another.
+
+    It is made when it is first used, and removed at the end. File systems remove
+    directories far more slowly than files, so one log's is renamed for the next.
+
+    >>> with RehearsalDirectory() as root:
+    ...     with root.of("orders-0") as copy:
+    ...         _ = (copy / "00000000000000000000.log").write_bytes(b"")
+    ...     with root.of("orders-1") as copy:
+    ...         copy.name, list(copy.iterdir())
+    ('orders-1', [])
+    """
+
+    def __init__(self) -> None:
+        self._root: TemporaryDirectory[str] | None = None
+        self._emptied: Path | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._root is not None:
+            self._root.cleanup()
+
+    @contextmanager
+    def of(self, name: str) -> Iterator[Path]:
+        """Yield an empty directory with a name, which is emptied afterwards."""
+        if self._root is None:
+            self._root = TemporaryDirectory(prefix="kafkalog-rehearsal-")
+        directory = Path(self._root.name).resolve() / name
+        if self._emptied is None:
+            directory.mkdir()
+        else:
+            self._emptied.rename(directory)
+        self._emptied = directory
+        try:
+            yield directory
+        finally:
+            for path in directory.iterdir():
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
+
+
 class RehearsalDisk(Disk):
     """A disk on which the files of a log stand in for those of another directory.
 
@@ -128,8 +177,7 @@ class RehearsalDisk(Disk):
         self._originals: dict[int, Original] = {}
 
     def stand_in(self, directory: Path, target: Path) -> None:
-        """Create `target`, with a file that stands in for each file of `directory`."""
-        target.mkdir()
+        """Create in `target` a file that stands in for each file of `directory`."""
         with os.scandir(directory) as entries:
             for entry in entries:
                 place = target / entry.name

@@ -22,11 +22,14 @@ from kafkalog.log.reading.cluster_metadata import METADATA_PARTITION
 from kafkalog.log.runtime import DISK_FAILURES
 from kafkalog.manager.found_logs import distinct_directories
 from kafkalog.manager.identity import Owner, check_identities, read_identity
-from kafkalog.rehearsal.log_rehearsal import CheckpointedOffsets, describe_error
+from kafkalog.rehearsal.log_rehearsal import (
+    CheckpointedOffsets,
+    DirectoryOffsets,
+    describe_error,
+)
 from kafkalog.startup.start_report import Freeable, FreeableKind
 from kafkalog.storage.checkpoint_file import (
     CHECKPOINTS,
-    CLEANED_TO,
     LOG_STARTS,
     RECOVERY_POINTS,
     Offsets,
@@ -125,12 +128,7 @@ class FoundDirectory:
 
     def offsets_of(self, name: Name) -> CheckpointedOffsets:
         """Return the checkpointed offsets of a partition."""
-        return CheckpointedOffsets(
-            clean=self.clean,
-            log_start_offset=self.checkpoints[LOG_STARTS].get(name),
-            recovery_point=self.checkpoints[RECOVERY_POINTS].get(name, 0),
-            cleaned_to=self.checkpoints[CLEANED_TO].get(name),
-        )
+        return DirectoryOffsets(self.clean, self.checkpoints).of(name)
 
     @property
     def bytes_free(self) -> int:

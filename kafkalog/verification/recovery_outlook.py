@@ -30,13 +30,17 @@ from kafkalog.log.recovery.log_loader import UNFLUSHED
 from kafkalog.log.recovery.log_loading import check_log
 from kafkalog.log.topic_settings import TopicSettings
 from kafkalog.rehearsal.log_rehearsal import (
-    CheckpointedOffsets,
+    DirectoryOffsets,
     LogRehearsal,
     LogStartError,
     SegmentLoss,
     rehearse,
 )
-from kafkalog.rehearsal.rehearsal_disk import FilesLeft, RehearsalDisk
+from kafkalog.rehearsal.rehearsal_disk import (
+    FilesLeft,
+    RehearsalDirectory,
+    RehearsalDisk,
+)
 from kafkalog.reports import counted
 from kafkalog.storage.checkpoint_file import (
     CLEANED_TO,
@@ -101,17 +105,20 @@ def add_recovery(
             by_directory[where / partition.name].append(problem)
         else:
             by_directory[place.parent].append(problem)
-    settings: dict[Path, TopicSettings] = {}
-    for directory, here in by_directory.items():
-        name = parse_partition_dir(directory.absolute().name)
-        lone = all(parse_file_name(Path(listed.path).name) is None for listed in here)
-        if name is None and lone:
-            predicted += [_at_root(problem) for problem in here]
-            continue
-        root = directory.absolute().parent
-        if root not in settings:
-            settings[root] = TopicSettings([root], None, None, broker)
-        predicted += PartitionOutlook(directory, name, settings[root]).predict(here)
+    read: dict[Path, tuple[TopicSettings, DirectoryOffsets]] = {}
+    with RehearsalDirectory() as within:
+        for directory, here in by_directory.items():
+            name = parse_partition_dir(directory.absolute().name)
+            files = [parse_file_name(Path(listed.path).name) for listed in here]
+            if name is None and not any(files):
+                predicted += [_at_root(problem) for problem in here]
+                continue
+            root = directory.absolute().parent
+            if root not in read:
+                settings = TopicSettings([root], None, None, broker)
+                read[root] = settings, DirectoryOffsets.read(root)
+            outlook = PartitionOutlook(directory, name, *read[root], within)
+            predicted += outlook.predict(here)
     return predicted
 
 
@@ -155,11 +162,16 @@ def _at_root(problem: Problem) -> Problem:
 
 @dataclass(frozen=True, slots=True)
 class PartitionOutlook:
-    """The prediction for the problems of one partition; `name` is of its directory."""
+    """The prediction for the problems of one partition; `name` is of its directory.
+
+    The log is loaded with `settings` and `offsets`, on stand-ins `within` a directory.
+    """
 
     directory: Path
     name: PartitionDir | None
     settings: TopicSettings
+    offsets: DirectoryOffsets
+    within: RehearsalDirectory
 
     def predict(self, problems: Iterable[Problem]) -> list[Problem]:
         """Return the problems with the action of a broker and the loss of records."""
@@ -218,8 +230,8 @@ class PartitionOutlook:
     @contextmanager
     def _rehearsed(self, aside: Collection[str]) -> Iterator[LogRehearsal]:
         """Load the log as a broker does, without the files `aside`."""
-        topic = "" if self.name is None else self.name.topic
-        root, topic_id = self.directory.absolute().parent, None
+        key = None if self.name is None else (self.name.topic, self.name.partition)
+        topic, topic_id = "" if key is None else key[0], None
         try:
             topic_id = check_log(self.directory)
         except (KafkaLogError, OSError) as error:
@@ -233,10 +245,11 @@ class PartitionOutlook:
 
         with rehearse(
             self.directory,
-            CheckpointedOffsets.read(root, self.name),
+            self.offsets.of(key),
             self.settings.of(topic, topic_id),
             self.settings.broker,
             remove,
+            within=self.within,
         ) as rehearsal:
             yield rehearsal
 

@@ -1,9 +1,10 @@
 """A stand-in reads and changes as a file of its own would, and its original stays."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog.rehearsal.rehearsal_disk import RehearsalDisk
+from kafkalog.rehearsal.rehearsal_disk import RehearsalDirectory, RehearsalDisk
 
 SIZES = st.integers(0, 300)
 CHANGES = st.one_of(
@@ -28,6 +29,7 @@ def test_a_stand_in_is_a_file_with_the_content_of_its_original(
     root = tmp_path_factory.mktemp("disk")
     make(root / "log", "0.index", content)
     disk, model = RehearsalDisk(), bytearray(content)
+    (root / "copy").mkdir()
     disk.stand_in(root / "log", root / "copy")
     path = root / "copy" / "0.index"
     file = disk.open(path)
@@ -62,6 +64,7 @@ def test_a_stand_in_is_a_file_with_the_content_of_its_original(
 def test_a_file_in_place_of_a_removed_stand_in_is_empty(tmp_path):
     make(tmp_path / "log", "0.log", b"content")
     disk = RehearsalDisk()
+    (tmp_path / "copy").mkdir()
     disk.stand_in(tmp_path / "log", tmp_path / "copy")
     path = tmp_path / "copy" / "0.log"
     disk.remove(path)
@@ -73,6 +76,7 @@ def test_a_file_in_place_of_a_removed_stand_in_is_empty(tmp_path):
 def test_a_stand_in_occupies_no_space(tmp_path):
     make(tmp_path / "log", "0.log", bytes(range(256)) * 4096)
     disk = RehearsalDisk()
+    (tmp_path / "copy").mkdir()
     disk.stand_in(tmp_path / "log", tmp_path / "copy")
     status = (tmp_path / "copy" / "0.log").stat()
     assert (status.st_size, status.st_blocks) == (1 << 20, 0)
@@ -85,6 +89,7 @@ def test_a_link_to_a_file_has_its_content_and_others_are_kept_as_they_are(tmp_pa
     (tmp_path / "log" / "2.log").mkdir()
     (tmp_path / "log" / "3.log").symlink_to("nowhere")
     disk = RehearsalDisk()
+    (tmp_path / "copy").mkdir()
     disk.stand_in(tmp_path / "log", tmp_path / "copy")
     linked = tmp_path / "copy" / "1.log"
     assert not linked.is_symlink()
@@ -103,3 +108,25 @@ def test_discarded_records_leave_a_log_of_the_right_size(tmp_path):
     with disk.open(tmp_path / "0.index.cleaned", create=True) as file:
         file.write(b"abc", 0)
         assert file.read(0, 10) == b"abc"
+
+
+def test_a_directory_for_stand_ins_is_empty_for_each_log_and_removed_at_the_end(
+    tmp_path,
+):
+    make(tmp_path / "log", "0.log", b"content")
+    with RehearsalDirectory() as root:
+        with root.of("t-0") as first:
+            (first / "0.log").write_bytes(b"of t-0")
+            (first / "linked").symlink_to(tmp_path / "log")
+            make(first / "folder", "1.log", b"of t-0")
+        for name in ("t-1", "t-1", "t-0"):
+            with root.of(name) as copy:
+                assert copy == first.parent / name
+                assert not list(copy.iterdir())
+                RehearsalDisk().stand_in(tmp_path / "log", copy)
+                assert [path.name for path in copy.parent.iterdir()] == [name]
+        with pytest.raises(FileExistsError), root.of("t-2") as copy:
+            copy.mkdir()
+        assert not list(copy.iterdir())
+    assert not first.parent.exists()
+    assert (tmp_path / "log" / "0.log").read_bytes() == b"content"

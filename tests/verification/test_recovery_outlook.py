@@ -7,6 +7,7 @@ written here, too, so an error common to both would be noticed.
 import random
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -496,3 +497,31 @@ def test_a_link_to_a_metadata_snapshot_counts_as_the_newest_snapshot(tmp_path):
     link.symlink_to("../snapshot")
     problems = verify(link).problems
     assert {problem.recovery for problem in problems} == {Recovery.REFUSE}
+
+
+def test_partitions_of_a_directory_are_predicted_as_each_alone(damaged):
+    root = damaged("crash")
+    for number in range(1, 4):
+        shutil.copytree(root / "t-0", root / f"t-{number}")
+        flip(DATA_BYTES + 40)(root / f"t-{number}" / LOGS[number])
+    points = "".join(f"t {number} 0\n" for number in range(4))
+    (root / "recovery-point-offset-checkpoint").write_text(f"0\n4\n{points}")
+    alone = [
+        replace(problem, path=f"t-{number}/{problem.path}")
+        for number in range(4)
+        for problem in verify(root / f"t-{number}").problems
+    ]
+    assert sum(problem.lost_records is not None for problem in alone) == 3
+    assert list(verify(root).problems) == alone
+
+
+@pytest.mark.parametrize("place", [".", LOGS[0], ".."])
+def test_a_path_that_does_not_name_the_partition_is_verified_as_one_that_does(
+    place, damaged, monkeypatch
+):
+    partition = damaged("crash") / "t-0"
+    flip(DATA_BYTES + 40)(partition / LOGS[0])
+    (partition / "inside").mkdir()
+    monkeypatch.chdir(partition / "inside" if place == ".." else partition)
+    found = [problem.recovery for problem in verify(place).problems]
+    assert Recovery.TRUNCATE in found
