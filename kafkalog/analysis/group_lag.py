@@ -56,7 +56,12 @@ from kafkalog.query.newest_records import (
 from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.readable_offsets import Replica, earliest_offset, longest_replicas
 from kafkalog.query.scan import Scan, Source, scan
-from kafkalog.storage.log_directory import PartitionSelection, Topics
+from kafkalog.storage.log_directory import (
+    PartitionSelection,
+    Topics,
+    matching_topics,
+)
+from kafkalog.text.close_matches import close_matches, first_few
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -198,6 +203,26 @@ def selected(
         for group, topic in rows
     ]
     return table.filter(pa.array(is_selected, pa.bool_()))
+
+
+def absent(
+    table: pa.Table, groups: Iterable[str] | None = None, topics: Topics = None
+) -> Iterator[str]:
+    """Yield a line for each group, and each topic or pattern, that no row has."""
+    known = {name: {*table[name].to_pylist()} for name in ("group", "topic")}
+    patterns = PartitionSelection.of(topics).topics
+    missing = [("group", name) for name in groups or () if name not in known["group"]]
+    missing += [
+        ("topic", pattern)
+        for pattern in patterns
+        if not matching_topics(known["topic"], pattern)
+    ]
+    for column, name in missing:
+        advice = close_matches(name, known[column])
+        advice = advice or f"there are {first_few(known[column]) or 'none'}"
+        yield f"no committed offset of {column} {name}; {advice}"
+    if not missing and not len(table):
+        yield "no committed offset"
 
 
 def lag(

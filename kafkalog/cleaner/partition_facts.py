@@ -41,6 +41,7 @@ from kafkalog.storage.file_names import (
     PARTITION_METADATA,
     parse_partition_dir,
 )
+from kafkalog.storage.location import no_such_path
 from kafkalog.storage.log_directory import (
     PartitionSelection,
     is_partition,
@@ -82,7 +83,7 @@ def partitions_at(path: Path) -> list[tuple[Path, Name]]:
     All have the same parent. Raises `FileNotFoundError` and `NotALogDirectoryError`.
     """
     if not path.exists():
-        raise FileNotFoundError(2, "No such file or directory", str(path))
+        raise no_such_path(path)
     if is_partition(path):
         return [(path, partition_name(path))]
     return [

@@ -59,7 +59,7 @@ from kafkalog.log.topic_settings import (
 )
 from kafkalog.storage.checkpoint_file import CLEANED_TO, read_offsets
 from kafkalog.storage.file_names import SegmentFile, parse_file_name
-from kafkalog.storage.location import local_path
+from kafkalog.storage.location import local_path, no_such_path
 from kafkalog.text.time_text import NOW
 
 
@@ -165,7 +165,7 @@ def _unless_unknown(
 
 def _segment_file(path: Path) -> SegmentFile:
     if not path.exists():
-        raise FileNotFoundError(2, "No such file or directory", str(path))
+        raise no_such_path(path)
     file = parse_file_name(path.name)
     is_log = file is not None and file.kind == "log" and path.is_file()
     if file is None or not is_log or file.suffix not in (None, "deleted"):

@@ -86,11 +86,13 @@ def print_report(
     details: Iterable[str] = (),
     as_list: bool = False,
     summary: bool = True,
+    quiet: bool = False,
 ) -> None:
     """Print a report: as one JSON object, or as a list of its rows; else as rows.
 
     After a table come `details`, the notes of the report and, if `summary` is true, its
-    text. With JSON Lines and CSV the notes are printed on standard error.
+    text. With JSON Lines and CSV the notes are printed on standard error; if there is
+    neither a note nor a row, the text is, unless `quiet` is true.
 
     `rows` are printed in place of those of the report.
     """
@@ -112,7 +114,10 @@ def print_report(
             emit(f"{terminal.escape(line)}\n")
         report_dropped(dropped)
     elif form != "json":
-        for line in report.notes():
+        lines = [*report.notes()]
+        if not lines and not first and not quiet:
+            lines = [str(report)]
+        for line in lines:
             exits.print_error(line)
 
 
@@ -161,7 +166,17 @@ def print_records(
             left -= printer.show(records, left)
             if not left:
                 break
+    if left == (sys.maxsize if limit is None else limit) > 0:
+        report_none(scan)
     exits.report_problems(scan.problems)
+
+
+def report_none(scan: Scan) -> None:
+    """Report on standard error that a scan has no record."""
+    sys.stdout.flush()
+    exits.print_error(
+        f"no record found, partitions and files searched: {len(scan.sources)}"
+    )
 
 
 def scan_importance(scan: Scan) -> list[str]:

@@ -46,7 +46,7 @@ from kafkalog.storage.file_names import (
     PARTITION_METADATA,
     parse_partition_dir,
 )
-from kafkalog.storage.location import AnyPath, local_path
+from kafkalog.storage.location import AnyPath, local_path, no_such_path
 from kafkalog.storage.log_directory import (
     EVERY_PARTITION,
     LINKED,
@@ -174,7 +174,7 @@ def salvage(
     place, target = local_path(source).absolute(), local_path(destination)
     selection = PartitionSelection.of(topics, partitions, exclude_topics)
     if not place.exists():
-        raise FileNotFoundError(2, os.strerror(2), str(place))
+        raise no_such_path(place)
     with (
         destination_of(target, [place], dry_run=dry_run) as written,
         CopyDirectory(written, [place]) as copy,

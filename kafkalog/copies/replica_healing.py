@@ -50,7 +50,7 @@ from kafkalog.query.scan import scan
 from kafkalog.renamed import renamed_arguments
 from kafkalog.segment.file_records import STEP_BYTES
 from kafkalog.storage.file_names import METADATA_TOPIC, parse_partition_dir
-from kafkalog.storage.location import AnyPath, local_path
+from kafkalog.storage.location import AnyPath, local_path, no_such_path
 from kafkalog.storage.log_directory import (
     Numbers,
     PartitionSelection,
@@ -181,7 +181,7 @@ def _replicas_of(places: Sequence[Path]) -> dict[Name, list[Path]]:
     kinds = set()
     for place in places:
         if not place.is_dir():
-            raise FileNotFoundError(2, os.strerror(2), str(place))
+            raise no_such_path(place)
         is_one = is_partition(place)
         kinds.add(is_one)
         if is_one:

@@ -8,7 +8,6 @@ Source: ``UnifiedLog.java``, ``LocalLog.java``.
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
 
 import numpy as np
@@ -61,7 +60,7 @@ from kafkalog.storage.checkpoint_file import (
     read_offsets_or_none,
 )
 from kafkalog.storage.file_names import MAX_OFFSET, parse_partition_dir
-from kafkalog.storage.location import AnyPath, locate
+from kafkalog.storage.location import AnyPath, locate, no_such_path
 
 if TYPE_CHECKING:
     from socket import socket
@@ -147,7 +146,7 @@ class Log:
         if not self.path.is_dir():
             if self.path.exists():
                 raise NotALogDirectoryError(f"not a partition's directory: {self.path}")
-            raise FileNotFoundError(2, os.strerror(2), str(self.path))
+            raise no_such_path(self.path)
         name = parse_partition_dir(self.path.absolute().name)
         if name is None and not list_first(self.path):
             raise NotALogDirectoryError(f"not a partition's directory: {self.path}")

@@ -7,7 +7,6 @@ that a broker removes meanwhile are missing.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -42,7 +41,14 @@ from kafkalog.storage.file_names import (
     parse_file_name,
     parse_partition_dir,
 )
-from kafkalog.storage.location import Entry, Location, entries, file_size, regular_files
+from kafkalog.storage.location import (
+    Entry,
+    Location,
+    entries,
+    file_size,
+    no_such_path,
+    regular_files,
+)
 from kafkalog.storage.log_directory import (
     is_partition,
     list_partitions,
@@ -73,7 +79,7 @@ def describe(path: Location) -> Facts:
     if path.is_dir():
         return _partition(path) if is_partition(path) else _log_directory(path)
     if not path.exists():
-        raise FileNotFoundError(2, os.strerror(2), str(path))
+        raise no_such_path(path)
     if path.name.endswith(FILE_ENDINGS) and path.is_file():
         return _segment_file(path)
     facts = describe_small_file(path, links=True) if path.is_file() else None

@@ -7,7 +7,6 @@ meanwhile are not listed.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from operator import attrgetter
@@ -49,6 +48,7 @@ from kafkalog.storage.location import (
     is_file,
     locate,
     locate_all,
+    no_such_path,
     read_range,
     regular_files,
 )
@@ -147,7 +147,7 @@ def list_path(
     if path.is_dir() and not is_partition(path):
         return _partitions(path, selection)
     if not path.exists():
-        raise FileNotFoundError(2, os.strerror(2), str(path))
+        raise no_such_path(path)
     if not path.is_dir() and not (path.is_file() and LOG in path.name):
         raise NotALogDirectoryError(f"neither a .log file nor a log directory: {path}")
     selection.choose(partitions_under(path))

@@ -13,7 +13,7 @@ from kafkalog.integer_limits import MAX_INT64, MIN_INT64
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.checkpoint_file import LOG_STARTS, read_offsets_or_none
 from kafkalog.storage.file_names import parse_partition_dir
-from kafkalog.storage.location import Location, OpenedSource, locate
+from kafkalog.storage.location import Location, OpenedSource, locate, no_such_path
 from kafkalog.storage.log_directory import is_partition, list_partitions
 from kafkalog.storage.remote_source import RemotePath
 from kafkalog.text.close_matches import first_few
@@ -115,7 +115,7 @@ def _of_path(path: Location) -> list[_Named]:
     if path.is_dir():
         return list(_of_directory(path))
     if not path.exists():
-        raise FileNotFoundError(2, os.strerror(2), str(path))
+        raise no_such_path(path)
     if not path.is_file() or not path.name.endswith(FILE_ENDINGS):
         reason = f"neither a .log or .checkpoint file nor a log directory: {path}"
         raise NotALogDirectoryError(reason)

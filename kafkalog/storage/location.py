@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -27,6 +28,7 @@ from kafkalog.storage.remote_source import (
     is_url,
     on_filesystem,
 )
+from kafkalog.text.close_matches import close_matches
 
 Location: TypeAlias = Path | RemotePath
 AnyPath: TypeAlias = str | os.PathLike[str] | RemotePath
@@ -87,6 +89,16 @@ def local_path(path: AnyPath) -> Path:
     if is_url(text) and scheme.lower() != "file":
         raise LogArgumentError(f"{scheme}: URL, expected a local path to write to")
     return Path(locate(path))  # type: ignore[arg-type]  # no RemotePath any more
+
+
+def no_such_path(path: Location) -> FileNotFoundError:
+    """Return the error for a path that does not exist; a note has a similar name."""
+    error = FileNotFoundError(2, os.strerror(2), str(path))
+    with suppress(OSError):  # nor does its directory
+        names = [entry.name for entry in entries(path.parent)]
+        if question := close_matches(path.name, names):
+            error.add_note(question)
+    return error
 
 
 def entries(directory: Location) -> Sequence[Entry]:

@@ -101,3 +101,23 @@ def test_spark_suggests_the_nearest_topic_and_column():
         Subscribe(("oders",)).select([("orders", 0)])
     with pytest.raises(kafkalog.errors.ConfigError, match=r"did you mean value\?"):
         parse_options({"path": "/logs", "columns": "valeu"}, streaming=False)
+
+
+@pytest.mark.parametrize("name", ["oders.zstd-0", "orders.zstd", "Orders.zstd-0"])
+@pytest.mark.parametrize("command", ["ls", "info", "cat", "whatif", "compact"])
+def test_a_path_that_does_not_exist_is_followed_by_a_similar_one(command, name):
+    ran = call(command, LOGS / name)
+    assert ran.exit_code == 3
+    assert ran.stderr.splitlines() == [
+        f"kafkalog: No such file or directory: {LOGS / name}",
+        "kafkalog: did you mean orders.zstd-0?",
+    ]
+    with pytest.raises(FileNotFoundError) as raised:
+        kafkalog.open(LOGS / name)
+    assert raised.value.__notes__ == ["did you mean orders.zstd-0?"]
+
+
+def test_a_path_in_a_directory_that_does_not_exist_has_no_advice():
+    with pytest.raises(FileNotFoundError) as raised:
+        kafkalog.scan(LOGS / "none" / "orders-0")
+    assert not hasattr(raised.value, "__notes__")

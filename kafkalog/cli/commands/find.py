@@ -194,9 +194,7 @@ def command(
         no_color=no_color,
     )
     if not count:
-        exits.print_error(
-            f"no record found, partitions and files searched: {len(scan.sources)}"
-        )
+        command_output.report_none(scan)
         if offset is not None and not selects:
             _report_control_record(options, paths, offset)
     exits.report_problems(scan.problems)

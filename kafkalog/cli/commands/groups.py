@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -73,7 +74,12 @@ def command(
     The exit code is 1 if a batch or a record is corrupt. It is skipped, and a group
     has the offset that it had committed before.
     """
-    from kafkalog.analysis.group_lag import BY_IMPORTANCE, readable_groups, selected
+    from kafkalog.analysis.group_lag import (
+        BY_IMPORTANCE,
+        absent,
+        readable_groups,
+        selected,
+    )
     from kafkalog.query.scan import scan
 
     found = scan(list(paths), on_corruption="skip")
@@ -83,4 +89,7 @@ def command(
     command_output.print_rows(
         rows, FIELDS, form, importance=BY_IMPORTANCE, no_color=no_color
     )
+    sys.stdout.flush()
+    for line in absent(table, names, selection.get("topics")):
+        exits.print_error(line)
     exits.report_problems(problems)

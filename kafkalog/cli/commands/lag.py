@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -69,7 +70,12 @@ def command(
     has the offset that it had committed before. If a log cannot be read, its offsets
     are null.
     """
-    from kafkalog.analysis.group_lag import BY_IMPORTANCE, readable_lag, selected
+    from kafkalog.analysis.group_lag import (
+        BY_IMPORTANCE,
+        absent,
+        readable_lag,
+        selected,
+    )
     from kafkalog.query.scan import scan
 
     found = scan(list(paths), on_corruption="skip")
@@ -79,4 +85,7 @@ def command(
     command_output.print_rows(
         rows, FIELDS, form, importance=BY_IMPORTANCE, no_color=no_color
     )
+    sys.stdout.flush()
+    for line in absent(table, names, selection.get("topics")):
+        exits.print_error(line)
     exits.report_problems(problems)

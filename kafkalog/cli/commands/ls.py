@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from kafkalog.cli import command_output, terminal
+from kafkalog.cli import command_output, exits, terminal
 from kafkalog.cli.command_options import (
     Selection,
     examples,
@@ -24,6 +26,7 @@ TIMES: Final = (
 )
 if TYPE_CHECKING:
     from kafkalog.query.listing import Sort
+    from kafkalog.query.listing_report import PartitionList, SegmentList
     from kafkalog.storage.location import Location
 
 SIZES: Final = (
@@ -94,7 +97,7 @@ def command(
     form = command_output.chosen_format(form)
     listed = ((path, ls(path, **selection, sort=sort)) for path in paths)
     if form != "table":
-        rows = (row for _, report in listed for row in report.rows())
+        rows = chain.from_iterable(_rows(path, report) for path, report in listed)
         command_output.print_rows(rows, (), form)
         return
     dropped: dict[str, None] = {}
@@ -107,3 +110,15 @@ def command(
             )
         )
     command_output.report_dropped([*dropped])
+
+
+def _rows(
+    path: Location, report: PartitionList | SegmentList
+) -> Iterator[command_output.Row]:
+    """Yield the rows; report on standard error that there are none."""
+    number = 0
+    for row in report.rows():
+        number += 1
+        yield row
+    if not number:
+        exits.print_error(f"{path}: {report}")

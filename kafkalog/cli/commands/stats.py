@@ -172,6 +172,7 @@ def command(
         no_color=no_color,
         rows=_rows(report, form),
         summary=False,
+        quiet=quiet,
     )
     if report.error_bytes and form == "table":
         lacking = f"a row may lack up to {in_units(report.error_bytes)}"

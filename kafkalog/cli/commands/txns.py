@@ -109,4 +109,6 @@ def command(
     if form == "table":
         for line in table["command"].drop_null().to_pylist():
             command_output.emit(f"{terminal.escape(line)}\n")
+    if not len(table):
+        exits.print_error(f"no transaction found{states and ': '}{', '.join(states)}")
     exits.report_problems(problems)

@@ -104,5 +104,5 @@ def command(
             )
         reports.append((path, report))
     report = combine_reports(reports) if len(paths) > 1 else report
-    command_output.print_report(report, FIELDS, form, no_color=no_color)
+    command_output.print_report(report, FIELDS, form, no_color=no_color, quiet=quiet)
     exits.end_with(report)
