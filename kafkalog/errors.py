@@ -33,6 +33,7 @@ __all__ = [
     "InconsistentTopicIdError",
     "IndexFullError",
     "IndexOffsetOverflowError",
+    "InternalTopicsWarning",
     "InvalidAppendError",
     "InvalidOffsetError",
     "InvalidProducerEpochError",
@@ -543,6 +544,14 @@ class UnknownSettingsWarning(KafkaLogWarning):
 
 class LostOffsetsWarning(KafkaLogWarning):
     """Issued where opening a log sets its end before records that are in its files."""
+
+
+class InternalTopicsWarning(KafkaLogWarning):
+    """Issued where Kafka's internal topics in a log directory are not read.
+
+    Their keys and values are messages of Kafka's own, neither text nor of a format that
+    a caller could mean. They are read if their names, or a pattern, are given.
+    """
 
 
 class TieredLogWarning(KafkaLogWarning):

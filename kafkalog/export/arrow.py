@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from kafkalog.query.records import Records
     from kafkalog.query.scan import Scan
+    from kafkalog.query.scan_columns import Text
 else:
     pa = require("pyarrow", "arrow")
 
@@ -66,9 +67,10 @@ PLACE: Final = ("partition", "offset")
 """Columns that the error about invalid text needs."""
 
 
-def schema_of(columns: tuple[str, ...], *, text: bool = False) -> pa.Schema:
+def schema_of(columns: tuple[str, ...], *, text: Text = False) -> pa.Schema:
     """Return the Arrow schema of these columns."""
-    types = {**TYPES, **TEXTS} if text else TYPES
+    texts = {name: kind for name, kind in TEXTS.items() if text in (True, name)}
+    types = TYPES | texts
     return pa.schema([pa.field(name, types[name]) for name in columns])
 
 
@@ -204,7 +206,8 @@ def _invalid_text(
         partition=partition,
         offset=offset,
     )
-    invalid.add_note("without text=True, keys and values are bytes")
+    other = "value" if name == "key" else "key"
+    invalid.add_note(f'with text="{other}", each {name} is bytes')
     return invalid
 
 

@@ -7,6 +7,7 @@ threads, steps are decoded in parallel and returned in order.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -25,6 +26,7 @@ from typing import (
 import numpy as np
 
 from kafkalog.decoding.read_policy import Bounds, Isolation, OnCorruption, ReadPolicy
+from kafkalog.errors import InternalTopicsWarning
 from kafkalog.formats.batch_headers import BytesLike
 from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.formats.timestamps import Time, as_ms_or_none
@@ -35,7 +37,7 @@ from kafkalog.query.header_counts import count_records, counting_reader
 from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.readable_offsets import warn_of_missing_offsets
 from kafkalog.query.record_filter import EVERY_RECORD, Headers, Key, RecordFilter
-from kafkalog.query.scan_columns import choose_columns
+from kafkalog.query.scan_columns import TEXTS, Text, choose_columns
 from kafkalog.query.sources import (
     Offset,
     PartitionSource,
@@ -85,7 +87,7 @@ class ScanArguments(TypedDict, total=False):
     on_corruption: OnCorruption
     max_batch_bytes: int
     memory_map: bool
-    text: bool
+    text: Text
     threads: int
     filesystem: object
     storage_options: Mapping[str, str] | None
@@ -112,7 +114,7 @@ def scan(
     on_corruption: OnCorruption = "raise",
     max_batch_bytes: int = MAX_BATCH_BYTES,
     memory_map: bool = False,
-    text: bool = False,
+    text: Text = False,
     threads: int = 1,
     progress: Progress | None = None,
     filesystem: object = None,
@@ -173,10 +175,11 @@ def scan(
         Whether local files are mapped, which saves a copy of all bytes. It is safe for
         backups and other files that nobody truncates: if a file becomes shorter while
         it is read, the operating system kills the process (``SIGBUS``).
-    text : bool
-        Whether keys and values are strings in Arrow, pandas, Polars and DuckDB, instead
-        of bytes. One that is not UTF-8 raises `InvalidTextError`, with its topic,
-        partition and offset. `Scan.chunks` always has bytes.
+    text : bool or {"key", "value"}
+        Whether keys and values, or only one of these, are strings in Arrow, pandas,
+        Polars and DuckDB, instead of bytes. One that is not UTF-8 raises
+        `InvalidTextError`, with its topic, partition and offset. Kafka's internal
+        topics are then read only if they are named. `Scan.chunks` always has bytes.
     threads : int
         Number of threads that read and decode. They are named ``kafkalog-scan`` and end
         with each reading.
@@ -206,6 +209,8 @@ def scan(
     -----
     TieredLogWarning
         If requested offsets of a partition are in remote storage, or lost.
+    InternalTopicsWarning
+        If a log directory has internal topics that are not read as text.
 
     Examples
     --------
@@ -218,9 +223,10 @@ def scan(
     for name, value, known in (
         ("isolation", isolation, ISOLATION),
         ("on_corruption", on_corruption, ON_CORRUPTION),
+        ("text", text, TEXTS),
     ):
         if value not in known:
-            expected = ", ".join(known)
+            expected = ", ".join(map(str, known))
             raise ValueError(f"{name} {value!r}, expected one of {expected}")
     if threads < 1:
         raise ValueError(f"threads {threads}, expected 1 or more")
@@ -241,7 +247,7 @@ def scan(
         (place, bounds_of(place, start_offset, end_offset, times)) for place in sources
     )
     warn_of_missing_offsets((place, bounds.start_offset) for place, bounds in bounded)
-    return Scan(
+    found = Scan(
         sources=bounded,
         columns=choose_columns(columns),
         policy=ReadPolicy(
@@ -259,6 +265,11 @@ def scan(
         limit=limit,
         filter=record_filter,
     )
+    if not text:
+        return found
+    found, left_out = without_internal(found)
+    warn_of_internal(left_out)
+    return found
 
 
 def _selected(
@@ -278,7 +289,35 @@ def _selected(
                 f"{name} {given!r}, expected at least one, or None for all"
             )
     available = [(source.topic, source.partition) for source in sources]
-    return [sources[i] for i in selection.choose(available)]
+    found = [sources[i] for i in selection.choose(available)]
+    if topics is None:
+        return found
+    return [replace(source, is_named=True) for source in found]
+
+
+def without_internal(scan: Scan) -> tuple[Scan, list[str]]:
+    """Return a scan without Kafka's internal topics, and the topics left out.
+
+    A topic that the caller named stays.
+    """
+    from kafkalog.messages.internal_records import INTERNAL_TOPICS
+
+    def is_kept(source: PartitionSource) -> bool:
+        return source.is_named or source.topic not in INTERNAL_TOPICS
+
+    kept = tuple(part for part in scan.sources if is_kept(part[0]))
+    left_out = {part.topic for part, _ in scan.sources if not is_kept(part)}
+    return replace(scan, sources=kept, problems=[]), sorted(left_out)
+
+
+def warn_of_internal(topics: Iterable[str]) -> None:
+    """Warn of internal topics that are not read, if there are any."""
+    if names := ", ".join(topics):
+        warnings.warn(
+            f"internal topics are read only if they are named: {names}",
+            InternalTopicsWarning,
+            stacklevel=3,
+        )
 
 
 @dataclass(kw_only=True)
@@ -310,7 +349,7 @@ class Scan:
     sources: tuple[tuple[PartitionSource, Bounds], ...]
     columns: tuple[str, ...]
     policy: ReadPolicy
-    text: bool = False
+    text: Text = False
     threads: int = 1
     progress: Progress | None = None
     problems: list[ScanProblem] = field(default_factory=list)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -46,6 +46,10 @@ COLUMNS: Final = (
     "position",
 )
 """All columns, in order."""
+
+Text: TypeAlias = bool | Literal["key", "value"]
+"""Which of the columns ``key`` and ``value`` are text: both, neither, or one."""
+TEXTS: Final = (False, True, "key", "value")
 
 DEFAULT_COLUMNS: Final = COLUMNS[:8]
 """The columns of a scan by default."""

@@ -45,7 +45,8 @@ class ByteRange(NamedTuple):
 class PartitionSource:
     """One partition's directory, one file, or bytes in memory.
 
-    With a `byte_range`, only that range of the directory is read.
+    With a `byte_range`, only that range of the directory is read. `is_named` is whether
+    the caller named it, or its topic; else it was found in a log directory.
     """
 
     topic: str = ""
@@ -55,6 +56,7 @@ class PartitionSource:
     memory: Any = None
     log_start_offset: int = MIN_INT64
     byte_range: ByteRange | None = None
+    is_named: bool = True
 
     def __str__(self) -> str:
         place = self.file if self.directory is None else self.directory
@@ -138,7 +140,11 @@ def _of_directory(path: Location) -> Iterator[_Named]:
     for name, directory in list_partitions(path):  # none of them is a link
         start = starts.get((name.topic, name.partition), MIN_INT64)
         source = PartitionSource(
-            name.topic, name.partition, directory=directory, log_start_offset=start
+            name.topic,
+            name.partition,
+            directory=directory,
+            log_start_offset=start,
+            is_named=False,
         )
         yield place / directory.name, source
 

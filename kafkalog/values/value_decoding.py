@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from kafkalog.errors import InvalidValueError
 from kafkalog.optional_packages import require
-from kafkalog.query.scan import Scan
+from kafkalog.query.scan import Scan, warn_of_internal, without_internal
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,7 +41,8 @@ def decode(
 ) -> Any:
     r"""Return a table or a stream with keys or values as typed columns.
 
-    The other columns stay as they are. A header of a schema registry is skipped.
+    The other columns stay as they are. A header of a schema registry is skipped. Of a
+    log directory, Kafka's internal topics are read only if they are named.
 
     Parameters
     ----------
@@ -93,6 +94,11 @@ def decode(
     MissingDependencyError
         If a package is not installed.
 
+    Warns
+    -----
+    InternalTopicsWarning
+        If a log directory has internal topics that are not read.
+
     Examples
     --------
     >>> import kafkalog
@@ -119,6 +125,8 @@ def decode(
     hidden: tuple[str, ...] = ()
     if isinstance(source, Scan):
         request.check(source.columns)
+        _, left_out = without_internal(source)
+        warn_of_internal(left_out)
         hidden = tuple(name for name in PLACE if name not in source.columns)
         read, batches = _open_scan(source, hidden)
     else:
@@ -138,7 +146,8 @@ def _open_scan(scan: Scan, more: tuple[str, ...]) -> tuple[pa.Schema, Iterator[A
     """Return the schema and the batches of a scan with more columns."""
     from kafkalog.export.arrow import to_batches
 
-    placed = replace(scan, columns=(*scan.columns, *more), problems=[])
+    kept, _ = without_internal(scan)
+    placed = replace(kept, columns=(*scan.columns, *more))
 
     def batches() -> Iterator[Any]:
         for batch in to_batches(placed):

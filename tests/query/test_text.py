@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import kafkalog
-from kafkalog.errors import InvalidTextError
+from kafkalog.errors import InternalTopicsWarning, InvalidTextError
 from tests import golden_data
 
 from .batches import build
@@ -44,6 +44,47 @@ def test_text_is_the_same_in_every_table():
         assert found.types == ["VARCHAR"]
         assert [text for (text,) in found.fetchall()] == texts
     assert table.drop(["key", "value"]) == raw.drop(["key", "value"])
+
+
+@pytest.mark.parametrize(("text", "other"), [("key", "value"), ("value", "key")])
+def test_one_of_the_columns_may_be_text(text, other):
+    bad = (b"k", b"\xff") if text == "key" else (b"\xff", b"v")
+    source = batch_of([bad, (None, None)])
+    table = kafkalog.scan(source, text=text).to_arrow()
+    assert table.schema.field(text).type == pa.string()
+    assert table.schema.field(other).type == pa.binary()
+    assert table[text].to_pylist() == [{"key": "k", "value": "v"}[text], None]
+    assert kafkalog.dataset(source, text=text).to_table()[text] == table[text]
+    with pytest.raises(InvalidTextError, match=f"of the {other}"):
+        kafkalog.scan(source, text=other).to_arrow()
+    with pytest.raises(ValueError, match="text 'values', expected one of False, True"):
+        kafkalog.scan(source, text="values")
+
+
+@pytest.fixture
+def logs(tmp_path):
+    for name, value in (("orders-0", b"v"), ("__consumer_offsets-3", b"\xff")):
+        with kafkalog.open(tmp_path / name, "a") as log:
+            log.append(batch_of([(None, value)]))
+    return tmp_path
+
+
+def test_internal_topics_are_text_only_if_they_are_named(logs):
+    topics = kafkalog.scan(logs, columns=["topic"]).to_arrow()["topic"].to_pylist()
+    assert topics == ["__consumer_offsets", "orders"]
+    line = "^internal topics are read only if they are named: __consumer_offsets$"
+    with pytest.warns(InternalTopicsWarning, match=line):
+        scan = kafkalog.scan(logs, text="value")
+    assert scan.to_arrow()["value"].to_pylist() == ["v"]
+    with pytest.warns(InternalTopicsWarning, match=line):
+        dataset = kafkalog.dataset(logs, text=True)
+    assert dataset.to_table()["value"].to_pylist() == ["v"]
+    for named in (
+        kafkalog.scan(logs, text="value", topics="*"),
+        kafkalog.scan(logs / "__consumer_offsets-3", text="value"),
+    ):
+        with pytest.raises(InvalidTextError, match="__consumer_offsets-3 at offset 0"):
+            named.to_arrow()
 
 
 def test_datasets_lazy_frames_splits_and_heads_have_text():
@@ -120,7 +161,7 @@ def test_bytes_that_are_no_text_are_an_error_with_the_record(tmp_path, columns):
     error = pickle.loads(pickle.dumps(caught.value))
     assert str(error) == message
     assert (error.topic, error.partition, error.offset) == ("orders", 3, 1)
-    assert error.__notes__ == ["without text=True, keys and values are bytes"]
+    assert error.__notes__ == ['with text="key", each value is bytes']
     with pytest.raises(ValueError, match=message):
         scan.to_pandas()
     with pytest.raises(Exception, match=message):

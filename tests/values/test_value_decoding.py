@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 import kafkalog
-from kafkalog.errors import InvalidValueError
+from kafkalog.errors import InternalTopicsWarning, InvalidValueError
 from kafkalog.values import decode, value_decoding
 
 ORDER = pa.schema([("id", pa.int64()), ("offset", pa.string())])
@@ -131,3 +131,14 @@ def test_problems_of_a_scan_are_listed_as_it_is_read(tmp_path):
     found = decode(scan, "json", schema=ORDER).read_all()
     assert found["offset"].to_pylist() == [2, 3, 4]
     assert [problem.first_offset for problem in scan.problems] == [0]
+
+
+def test_internal_topics_are_decoded_only_if_they_are_named(tmp_path):
+    write(tmp_path / "orders-0", VALUES)
+    write(tmp_path / "__consumer_offsets-0", [b"\xff"])
+    with pytest.warns(InternalTopicsWarning, match="__consumer_offsets"):
+        reader = decode(kafkalog.scan(tmp_path), "json")
+    assert reader.read_all().num_rows == 5
+    named = kafkalog.scan(tmp_path, topics=["*"])
+    with pytest.raises(InvalidValueError, match="__consumer_offsets-0 at offset 0"):
+        decode(named, "json", schema=ORDER).read_all()
