@@ -41,9 +41,9 @@ def with_close_matches(name: object, known: Iterable[str]) -> str:
 def no_such_name(kind: str, name: str, known: Iterable[str]) -> FileNotFoundError:
     """Return the error for a topic or the like that does not exist, with advice.
 
-    >>> error = no_such_name("topic", "oders", ["orders", "payments"])
+    >>> error = no_such_name("topic", "ordesr", ["orders", "payments"])
     >>> str(error), error.__notes__
-    ("[Errno 2] No such topic: 'oders'", ['did you mean orders?'])
+    ("[Errno 2] No such topic: 'ordesr'", ['did you mean orders?'])
     >>> no_such_name("topic", "x", ["orders", "payments"]).__notes__
     ['there are orders, payments']
     """

@@ -98,12 +98,12 @@ def test_spark_suggests_the_nearest_option(option, suggestion):
 
 def test_spark_suggests_the_nearest_topic_and_column():
     with pytest.raises(kafkalog.errors.ConfigError, match=r"did you mean orders\?"):
-        Subscribe(("oders",)).select([("orders", 0)])
+        Subscribe(("ordesr",)).select([("orders", 0)])
     with pytest.raises(kafkalog.errors.ConfigError, match=r"did you mean value\?"):
         parse_options({"path": "/logs", "columns": "valeu"}, streaming=False)
 
 
-@pytest.mark.parametrize("name", ["oders.zstd-0", "orders.zstd", "Orders.zstd-0"])
+@pytest.mark.parametrize("name", ["ordesr.zstd-0", "orders.zstd", "Orders.zstd-0"])
 @pytest.mark.parametrize("command", ["ls", "info", "cat", "whatif", "compact"])
 def test_a_path_that_does_not_exist_is_followed_by_a_similar_one(command, name):
     ran = call(command, LOGS / name)
