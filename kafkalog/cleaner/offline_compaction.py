@@ -53,6 +53,7 @@ from kafkalog.log.ownership import Name
 from kafkalog.log.topic_settings import TopicSettings
 from kafkalog.log.writable_log import WritableLog
 from kafkalog.parallel import Map, mapping
+from kafkalog.progress import note_begun
 from kafkalog.renamed import renamed_arguments
 from kafkalog.reports import Int32, ReportBase, counted
 from kafkalog.storage.checkpoint_file import HIGH_WATERMARKS, read_offsets_or_none
@@ -431,6 +432,7 @@ def _inspect(found: SelectedLog, log: WritableLog, rules: _Rules) -> _Contents:
 
 def _compact(found: SelectedLog, log: WritableLog, rules: _Rules) -> CompactionReport:
     """Compact an open log: that of `found`, or its copy."""
+    note_begun(found.directory)
     before = _inspect(found, log, rules)
     reasons = _clean(log, found.name, rules)
     after = _measure(log, rules)

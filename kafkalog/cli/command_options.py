@@ -11,7 +11,7 @@ import binascii
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, fields
 from functools import wraps
 from itertools import chain
@@ -293,6 +293,26 @@ def quiet_option(function: Function) -> Function:
         is_flag=True,
         help="Print no progress and no summary on standard error.",
     )(function)
+
+
+def verbose_option(function: Callable[..., None]) -> Callable[..., None]:
+    """Add ``--verbose``, which excludes ``--quiet``."""
+
+    @wraps(function)
+    def shown(*, verbose: bool, **parameters: Any) -> None:
+        from kafkalog.cli.verbose_lines import verbose_lines
+
+        if verbose and parameters.get("quiet"):
+            raise click.UsageError("--quiet and --verbose exclude each other")
+        with verbose_lines() if verbose else nullcontext():
+            function(**parameters)
+
+    return click.option(
+        "-v",
+        "--verbose",
+        is_flag=True,
+        help="Print each partition or file on standard error as work on it begins.",
+    )(shown)
 
 
 TOPICS: Final = (

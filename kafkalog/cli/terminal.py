@@ -6,6 +6,7 @@ Control and invisible characters are escaped with a backslash: ``\x1b``, ``\u202
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -15,7 +16,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from kafkalog.progress import Progress
+from kafkalog.progress import BEGUN, Progress
 
 WIDTH_WITHOUT_TERMINAL: Final = 120
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -108,8 +109,12 @@ def columns_wide() -> int:
 
 @contextmanager
 def progress_bar(label: str, *, quiet: bool = False) -> Iterator[Progress | None]:
-    """Show a progress bar on standard error; yield None unless that is a terminal."""
-    if quiet or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+    """Show a progress bar on standard error; yield None unless that is a terminal.
+
+    There is none while `verbose_lines` are printed.
+    """
+    is_unwanted = quiet or BEGUN.isEnabledFor(logging.INFO)
+    if is_unwanted or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield None
         return
     from rich.console import Console

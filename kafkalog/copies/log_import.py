@@ -52,7 +52,7 @@ from kafkalog.formats.layout import CODEC_MASK
 from kafkalog.log.clock import IdleScheduler
 from kafkalog.log.opening import open_to_append
 from kafkalog.optional_packages import require
-from kafkalog.progress import Progress
+from kafkalog.progress import Progress, note_begun
 from kafkalog.renamed import renamed_arguments
 from kafkalog.reports import ReportBase, counted
 from kafkalog.storage.checkpoint_file import LOG_STARTS, write_offsets
@@ -249,6 +249,7 @@ def _write_logs(
     done, total = 0, sum(source.size(place) for place in chosen)
     for topic, partition in chosen:
         directory = logs / f"{topic}-{partition}"
+        note_begun(directory.name)
         writer = written[topic, partition] = _PartitionWriter(table, directory, result)
         for rows, size in source.read((topic, partition)):
             writer.write(rows)

@@ -36,6 +36,7 @@ from kafkalog.log.ownership import Name
 from kafkalog.log.reading.cluster_metadata import METADATA_PARTITION
 from kafkalog.log.reading.remote_offsets import find_missing_start
 from kafkalog.parallel import Map, mapping
+from kafkalog.progress import note_begun
 from kafkalog.query.sources import FILE_ENDINGS
 from kafkalog.renamed import renamed_arguments
 from kafkalog.segment.file_records import STEP_BYTES, Step
@@ -288,6 +289,7 @@ def _of_one(
     `cluster_id` is the topic's id in the cluster's metadata, for a directory that has
     no valid one: a broker would take it for a stray.
     """
+    note_begun(source)
     is_directory = source.is_dir()
     batches = ValidBatches()
     try:

@@ -41,6 +41,7 @@ from kafkalog.errors import (
 from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.log.ownership import Name
 from kafkalog.parallel import mapping
+from kafkalog.progress import note_begun
 from kafkalog.query.record_differences import (
     COMPARED,
     differing_columns,
@@ -254,6 +255,7 @@ def _read(
     """Return the replicas of a partition, and the errors of those that fail to read."""
     replicas, failures = [], []
     for directory in directories:
+        note_begun(directory)
         try:
             replicas.append(ReplicaBatches.read(directory, name))
         except OSError as error:

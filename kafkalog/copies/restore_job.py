@@ -50,7 +50,7 @@ from kafkalog.log.reading.log_segments import list_segments
 from kafkalog.log.topic_settings import TopicSettings
 from kafkalog.manager.log_manager import LogManager
 from kafkalog.parallel import mapping
-from kafkalog.progress import Progress
+from kafkalog.progress import Progress, note_begun
 from kafkalog.query.newest_records import CONSUMER_OFFSETS
 from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.sources import (
@@ -133,6 +133,7 @@ class RestoreJob:
         return self._report(destination, planned, files, dry_run=True)
 
     def _plan_log(self, log: SelectedBatches) -> _Planned:
+        note_begun(log.directory)
         extent = log.extent()
         records = plan_partition(
             log, extent, self._cluster, abort_open=self._abort_open
@@ -206,6 +207,7 @@ class RestoreJob:
         return planned, offsets
 
     def _write_log(self, manager: LogManager, log: SelectedBatches) -> _Planned:
+        note_begun(log.directory)
         topic, partition = log.name
         topic_id = self._cluster.topic_id(topic, _topic_id(log))
         copy = manager.open(topic, partition, topic_id=topic_id)

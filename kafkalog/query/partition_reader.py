@@ -34,6 +34,7 @@ from kafkalog.log.reading.log_segments import (
     list_segments,
     read_on,
 )
+from kafkalog.progress import note_begun
 from kafkalog.query.conditions import (
     ANYTHING,
     BatchCondition,
@@ -222,6 +223,8 @@ class PartitionReader:
 
     def steps(self) -> Iterator[SegmentStep | ScanProblem]:
         """Yield the requested batches in order of offsets, and what is skipped."""
+        read = self.source.byte_range
+        note_begun(self.source if read is None else read.segment.path)
         segments = self._segments()
         self._transactions = self._replay_transactions(segments)
         for segment, source, records_of in self._opened(self._matching(segments)):

@@ -30,6 +30,7 @@ from kafkalog.log.recovery.log_loading import check_log
 from kafkalog.log.topic_settings import PartitionSettings, TopicSettings
 from kafkalog.manager.cluster_image import ClusterImage
 from kafkalog.manager.identity import Owner
+from kafkalog.progress import note_begun
 from kafkalog.rehearsal.log_rehearsal import (
     CheckpointedOffsets,
     LogRehearsal,
@@ -318,6 +319,7 @@ class _BrokerStart:
     def _load_log(
         self, found: FoundDirectory, name: PartitionDir, path: Path
     ) -> LoadedLog:
+        note_begun(path)
         loaded = LoadedLog(found, name, _unread(name, path))
         stops = list(find_oversize(path))
         if stops:

@@ -30,7 +30,7 @@ from kafkalog.indexes.index_table import base_offset_of
 from kafkalog.log.reading.cluster_metadata import METADATA_PARTITION, ClusterSettings
 from kafkalog.manager.identity import read_identity
 from kafkalog.parallel import Map, mapping
-from kafkalog.progress import Advance, Progress
+from kafkalog.progress import Advance, Progress, note_begun
 from kafkalog.storage.byte_source import read_regular
 from kafkalog.storage.checkpoint_file import (
     CHECKPOINTS,
@@ -358,6 +358,7 @@ class Verification:
         return taken
 
     def _check_log(self, task: SegmentTask) -> SegmentResult:
+        note_begun(task.directory / task.log)
         return check_segment(
             task, max_batch_bytes=self.max_batch_bytes, advance=self._advancing()
         )

@@ -18,6 +18,7 @@ from kafkalog.cli.command_options import (
     paths_argument,
     selection_options,
     threads_option,
+    verbose_option,
 )
 from kafkalog.cli.command_output import TableField
 from kafkalog.cli.exits import Damaged, refusals
@@ -67,6 +68,7 @@ FIELDS: Final = (
 @max_batch_bytes_option(None)
 @selection_options
 @threads_option("Number of partitions that are compacted at the same time.")
+@verbose_option
 @format_options
 def command(
     paths: tuple[Path, ...],

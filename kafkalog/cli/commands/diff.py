@@ -15,6 +15,7 @@ from kafkalog.cli.command_options import (
     format_options,
     selection_options,
     threads_option,
+    verbose_option,
 )
 from kafkalog.cli.command_output import TableField
 
@@ -48,6 +49,7 @@ FIELDS: Final = (
 )
 @selection_options
 @threads_option("Number of partitions that are compared at the same time.")
+@verbose_option
 @format_options
 def command(
     a: Path,

@@ -17,6 +17,7 @@ from kafkalog.cli.command_options import (
     examples,
     quiet_option,
     scan_options,
+    verbose_option,
 )
 from kafkalog.cli.terminal import escape, progress_bar
 from kafkalog.reports import counted
@@ -73,6 +74,7 @@ COMPRESSED: Final = frozenset(
 @dry_run_option
 @click.option("--overwrite", is_flag=True, help="Replace an earlier export.")
 @quiet_option
+@verbose_option
 def command(
     paths: tuple[Location, ...],
     destination: Path,

@@ -21,6 +21,7 @@ from kafkalog.cli.command_options import (
     limit_option,
     read_time,
     sources_argument,
+    verbose_option,
 )
 from kafkalog.cli.command_output import TableField
 from kafkalog.reports import as_cell
@@ -146,6 +147,7 @@ def read_columns(text: str) -> tuple[str, ...]:
     "headers.",
 )
 @limit_option("Print at most this many records.")
+@verbose_option
 @format_options
 def command(
     paths: tuple[Location, ...],

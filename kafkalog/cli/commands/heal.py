@@ -16,6 +16,7 @@ from kafkalog.cli.command_options import (
     format_options,
     selection_options,
     threads_option,
+    verbose_option,
 )
 from kafkalog.cli.command_output import TableField
 from kafkalog.cli.exits import refusals
@@ -46,6 +47,7 @@ FIELDS: Final = (
 @selection_options
 @dry_run_option
 @threads_option("Number of partitions that are healed at the same time.")
+@verbose_option
 @format_options
 def command(
     source: tuple[Path, ...],

@@ -16,6 +16,7 @@ from kafkalog.cli.command_options import (
     format_options,
     quiet_option,
     selection_options,
+    verbose_option,
 )
 from kafkalog.cli.command_output import TableField
 from kafkalog.cli.terminal import progress_bar
@@ -38,6 +39,7 @@ FIELDS: Final = tuple(
 @selection_options
 @dry_run_option
 @quiet_option
+@verbose_option
 @format_options
 def command(
     source: Path,

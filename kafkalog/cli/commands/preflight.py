@@ -15,6 +15,7 @@ from kafkalog.cli.command_options import (
     format_options,
     read_broker,
     threads_option,
+    verbose_option,
 )
 from kafkalog.cli.command_output import TableField
 from kafkalog.reports import counted
@@ -75,6 +76,7 @@ FIELDS: Final = (
     help="Whether compacted logs are read for batches that stop the log cleaner.",
 )
 @threads_option("Number of logs that are loaded at the same time.")
+@verbose_option
 @format_options
 def command(
     paths: tuple[Path, ...],

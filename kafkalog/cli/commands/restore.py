@@ -27,6 +27,7 @@ from kafkalog.cli.command_options import (
     read_key,
     refuse_url,
     threads_option,
+    verbose_option,
     with_options,
 )
 from kafkalog.cli.command_output import TableField
@@ -195,6 +196,7 @@ def restore_options(function: Function) -> Function:
 )
 @threads_option("Number of partitions that are copied at the same time.")
 @quiet_option
+@verbose_option
 @format_options
 def command(
     paths: tuple[Any, ...],

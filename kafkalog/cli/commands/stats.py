@@ -18,6 +18,7 @@ from kafkalog.cli.command_options import (
     quiet_option,
     sources_argument,
     stats_options,
+    verbose_option,
 )
 from kafkalog.cli.command_output import TableField
 from kafkalog.text.binary_units import in_units
@@ -121,6 +122,7 @@ FIELDS: Final = (
 )
 @stats_options
 @quiet_option
+@verbose_option
 @format_options
 def command(
     paths: tuple[Location, ...],

@@ -19,6 +19,7 @@ from kafkalog.cli.command_options import (
     read_older_broker,
     selection_options,
     threads_option,
+    verbose_option,
 )
 from kafkalog.cli.command_output import TableField
 from kafkalog.cli.terminal import progress_bar
@@ -53,6 +54,7 @@ FIELDS: Final = (
 @max_batch_bytes_option(None)
 @SERVER_PROPERTIES
 @quiet_option
+@verbose_option
 @format_options
 def command(
     paths: tuple[Path, ...],
