@@ -4,8 +4,8 @@
 #   make test       the suite, Spark's newest release with it: a few minutes
 #   make test-long  what is slow: crash states and campaigns, a cluster of Spark, PySpark
 #                   4.0, Spark's own Kafka source and a live broker, the kernels on every
-#                   Python found, the packages, hostile input, then kernels and parsers
-#                   under sanitizers and with bounds checks on
+#                   Python found, the documentation in a browser, the packages, hostile
+#                   input, then kernels and parsers under sanitizers and with bounds checks on
 #   make lint       style, types, spelling, and no warning from the compiler
 #   make build      sdist and wheel into dist/, each tried in an empty environment; an
 #                   editable install tried from several directories
@@ -58,6 +58,7 @@ JUDGE := 4.2.0
 COPY_JARS := org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies -DincludeScope=runtime
 NEEDS_JAVA = without=$$(tests/spark/java.sh) || { echo "left out: $@, as there is $$without"; exit 0; }
 NEEDS_BROKER = $(NEEDS_JAVA); command -v mvn >/dev/null || { echo "left out: $@, as there is no Maven found"; exit 0; }
+NEEDS_CHROMIUM = without=$$(tests/docs/chromium.sh) || { echo "left out: $@, as there is $$without"; exit 0; }
 NEEDS_ATHERIS = $(BIN)/python -c 'import atheris' 2>/dev/null || { echo "left out: $@, as there is no atheris for this Python"; exit 0; }
 MODULES := $(shell find kafkalog pyspark_kafkalog -name '*.py' -o -name '*.pyi' -o -name '*.json')
 PARSERS := $(wildcard tests/speedups tests/codecs tests/text tests/formats tests/messages tests/decoding tests/encoding tests/validation tests/segment tests/indexes)
@@ -78,7 +79,7 @@ SANITIZED = KAFKALOG_SANITIZE=1 PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 
 .PHONY: help test test-long lint build fuzz sanitize bench docs demo clean
 .PHONY: compile debug sanitized kafka-classes measured $(PARTS:%=bench-%)
 .PHONY: test-suite test-slow test-spark test-spark-slow test-spark-oldest test-interop
-.PHONY: test-pythons test-fuzz test-sanitize test-debug
+.PHONY: test-pythons test-docs test-fuzz test-sanitize test-debug
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -166,9 +167,9 @@ sanitized: .venv/compiled build/sanitize/settings
 
 test: test-suite test-spark
 
-test-long: test-slow test-spark-slow test-spark-oldest test-interop test-pythons build test-fuzz test-sanitize test-debug
+test-long: test-slow test-spark-slow test-spark-oldest test-interop test-pythons test-docs build test-fuzz test-sanitize test-debug
 
-SUITE := -m "not packaging and not spark and not interop and not slow" --ignore tests/interop
+SUITE := -m "not docs and not packaging and not spark and not interop and not slow" --ignore tests/interop
 
 test-suite: .venv/compiled
 	tests/in_memory.sh $(BIN)/python -m pytest -q -n $(WAITING) $(SUITE)
@@ -209,6 +210,10 @@ test-pythons: .venv/compiled
 		$(MAKE) .venv-$$version/compiled
 		tests/in_memory.sh .venv-$$version/bin/python -m pytest -q -n $(JOBS) $(BRIEF) $(PARSERS)
 	done
+
+test-docs: docs
+	$(NEEDS_CHROMIUM)
+	$(BIN)/python -m pytest -q tests/docs
 
 test-fuzz: .venv/compiled
 	$(NEEDS_ATHERIS)

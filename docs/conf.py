@@ -27,6 +27,16 @@ numpydoc_show_class_members = False
 python_maximum_signature_line_length = 88
 python_use_unqualified_type_names = True
 
-html_theme = "alabaster"
-html_theme_options = {"description": "Kafka's log directories as columns"}
+html_theme = "sphinx_book_theme"
+html_title = "kafkalog"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = html_show_sourcelink = False
+html_use_index = html_domain_indices = False  # the search finds names
+html_theme_options = {
+    "navbar_persistent": [],  # the search is above the menu, or above the page
+    "show_toc_level": 2,
+    "use_download_button": False,
+    "use_fullscreen_button": False,
+}
 man_pages = [("cli", "kafkalog", "Kafka's log directories as columns", author, 1)]

@@ -54,6 +54,21 @@ def test_the_page_of_errors_names_each_class_and_no_other():
     assert explained == there - bases
 
 
+def test_each_page_is_once_in_the_menu_and_in_the_index():
+    pages = sorted(
+        str(page.relative_to(ROOT / "docs").with_suffix(""))
+        for page in [*PAGES, NOTEBOOK]
+        if page.is_relative_to(ROOT / "docs") and page.stem != "index"
+    )
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    menus = re.findall(
+        r"^```\{toctree\}\n(?::[^\n]*\n)*\n(.*?)^```", index, re.MULTILINE | re.DOTALL
+    )
+    assert sorted("".join(menus).split()) == pages
+    linked = {link.rpartition(".")[0] for link in LINK.findall(index)}
+    assert linked == {*pages}
+
+
 def test_the_readme_has_a_line_for_each_command():
     page = (ROOT / "README.md").read_text(encoding="utf-8")
     table = page.partition("\n## Commands\n")[2].partition("\n## ")[0]

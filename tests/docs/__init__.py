@@ -1,0 +1,1 @@
+"""The pages that ``make docs`` builds, in a browser."""
