@@ -40,6 +40,8 @@ PEERS: Final = {
 }
 
 MEASUREMENTS: Final = {
+    "append_many": "append, batches per call",
+    "append_as_follower": "append as follower, batches per call",
     "append_with_many_segments": "append with 1000 segments, against one",
     "avro": "Avro values into columns",
     "bytes": "ten times the bytes, against a tenth",
@@ -81,7 +83,7 @@ SUMMARY: Final[tuple[Row, ...]] = (
     ("Spark's Kafka source and sink", "write on Spark, default"),
     ("Spark's Parquet source", "read on Spark"),
     ("Kafka's storage engine", "append"),
-    ("Kafka's storage engine", "append many, 64"),
+    ("Kafka's storage engine", "append, batches per call, 64"),
     ("Kafka's storage engine", "recover"),
     ("Kafka's storage engine", "compact, percent of unique keys, 90"),
 )
