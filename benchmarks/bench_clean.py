@@ -21,8 +21,8 @@ import pytest
 from bench_append import WHEN, numbered
 
 from kafkalog.cleaner import LogCleaner
-from kafkalog.cleaner.offset_map import OffsetMap
 from kafkalog.config import LogConfig
+from kafkalog.decoding.offset_map import OffsetMap
 from kafkalog.encoding.record_columns import ByteColumn
 from kafkalog.log.recovery.log_loading import load_log
 

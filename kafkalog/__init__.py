@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from kafkalog.manager.replication import replicate
     from kafkalog.messages.internal_records import InternalRecord
     from kafkalog.query.index_scan import scan_indexes
+    from kafkalog.query.latest_records import latest
     from kafkalog.query.listing import ls
     from kafkalog.query.log_diff import diff
     from kafkalog.query.records import Records
@@ -98,6 +99,7 @@ __all__ = [
     "heal",
     "internal",
     "lag",
+    "latest",
     "ls",
     "open",
     "preflight",
@@ -141,6 +143,7 @@ _MODULES: Final = {
     "heal": "copies.replica_healing",
     "internal": "analysis.internal_tables",
     "lag": "analysis.group_lag",
+    "latest": "query.latest_records",
     "ls": "query.listing",
     "open": "log.opening",
     "preflight": "startup.broker_start",

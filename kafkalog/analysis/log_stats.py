@@ -83,7 +83,7 @@ PART_BYTES: Final = 32 << 20
 
 NOT_OF_STATS: Final = (
     *("columns", "text", "progress"),
-    *("keys", "headers", "producer_ids"),
+    *("keys", "headers", "producer_ids", "sample", "sample_by", "seed"),
 )
 """Options of a scan that do not apply."""
 

@@ -25,7 +25,6 @@ import numpy.typing as npt
 
 from kafkalog.array_types import Bools, Bytes, Int64s
 from kafkalog.cleaner.batch_chunks import Chunk, ChunkReader
-from kafkalog.cleaner.offset_map import OffsetMap
 from kafkalog.cleaner.retention_decision import (
     BatchDecision,
     BatchInputs,
@@ -36,6 +35,7 @@ from kafkalog.cleaner.retention_decision import (
 )
 from kafkalog.cleaner.transaction_tracker import TransactionTracker
 from kafkalog.decoding.batch_decoder import DecodedRecords, RecordViews
+from kafkalog.decoding.offset_map import OffsetMap
 from kafkalog.decoding.workspace import RecordSpans, Workspace
 from kafkalog.encoding.batch_encoder import encode
 from kafkalog.encoding.record_columns import ByteColumn, RecordColumns

@@ -25,11 +25,11 @@ from kafkalog.cleaner.batch_filter import (
 )
 from kafkalog.cleaner.cleanable_range import CleanableLog
 from kafkalog.cleaner.corrupt_batches import CorruptBatches, OnCorruptBatch
-from kafkalog.cleaner.offset_map import NONE, OffsetMap
 from kafkalog.cleaner.segment_groups import SegmentSizes, group_segments
 from kafkalog.cleaner.throttle import Throttle
 from kafkalog.cleaner.transaction_tracker import TransactionTracker
 from kafkalog.decoding.batch_decoder import RecordViews
+from kafkalog.decoding.offset_map import NONE, OffsetMap
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.encoding.record_columns import NULL, ByteColumn
 from kafkalog.errors import (

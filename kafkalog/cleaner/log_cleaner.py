@@ -15,9 +15,9 @@ from kafkalog.cleaner.cleanable_range import CleanableLog
 from kafkalog.cleaner.cleaning_round import Cleaner, CleaningResult
 from kafkalog.cleaner.cleaning_states import CleaningStates, failing
 from kafkalog.cleaner.corrupt_batches import OnCorruptBatch
-from kafkalog.cleaner.offset_map import OffsetMap
 from kafkalog.cleaner.throttle import Throttle
 from kafkalog.config import BrokerConfig
+from kafkalog.decoding.offset_map import OffsetMap
 from kafkalog.errors import (
     KafkaLogError,
     LogArgumentError,

@@ -14,8 +14,8 @@ from typing import Final
 
 from kafkalog.cleaner.corrupt_batches import OnCorruptBatch, locating_errors
 from kafkalog.cleaner.log_cleaner import LogCleaner
-from kafkalog.cleaner.offset_map import SLOT_BYTES
 from kafkalog.config import BrokerConfig, LogConfig
+from kafkalog.decoding.offset_map import SLOT_BYTES
 from kafkalog.errors import (
     CorruptRecordError,
     KafkaLogError,

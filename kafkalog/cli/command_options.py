@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kafkalog.config import BrokerConfig
     from kafkalog.decoding.read_policy import Isolation, OnCorruption
     from kafkalog.progress import Progress
+    from kafkalog.query.sampling import SampleBy
     from kafkalog.query.scan import Scan
     from kafkalog.query.tailing import SourceBounds
     from kafkalog.storage.file_names import PartitionDir
@@ -119,6 +120,22 @@ def read_time(text: str) -> int:
         return as_ms(text)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
+
+
+def read_share(text: str) -> float:
+    """Read a number from 0 to 1, or a percentage.
+
+    >>> read_share("1%"), read_share("0.01")
+    (0.01, 0.01)
+    """
+    number, percent = text.removesuffix("%"), text.endswith("%")
+    try:
+        share = float(number) / (100 if percent else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise click.BadParameter(f"{text!r}, expected 0 to 1, or 0% to 100%")
+    return share
 
 
 def read_key(text: str) -> list[bytes]:
@@ -397,6 +414,29 @@ FILTERS: Final = (
     ),
 )
 
+SAMPLE: Final = (
+    click.option(
+        "--sample",
+        type=read_share,
+        metavar="SHARE",
+        help="Only a share of the records, such as 1% or 0.01, the same each time.",
+    ),
+    click.option(
+        "--sample-by",
+        type=click.Choice(["record", "batch"]),
+        default="record",
+        show_default=True,
+        help="Whether single records are chosen, or whole batches, which is faster.",
+    ),
+    click.option(
+        "--seed",
+        type=int,
+        default=0,
+        show_default=True,
+        help="A number for each sample.",
+    ),
+)
+
 COLUMNS: Final = (
     click.option(
         "--columns",
@@ -461,7 +501,20 @@ MEMORY_MAP: Final = (
     ),
 )
 
-SCAN: Final = (*SELECTION, *BOUNDS, *FILTERS, *COLUMNS, *WHICH, *THREADS, *MEMORY_MAP)
+SCAN: Final = (
+    *SELECTION,
+    *BOUNDS,
+    *FILTERS,
+    *SAMPLE,
+    *COLUMNS,
+    *WHICH,
+    *THREADS,
+    *MEMORY_MAP,
+)
+LATEST: Final = (
+    *(*SELECTION, *BOUNDS, *FILTERS, *COLUMNS, *READING),
+    *(LARGEST, *THREADS, *MEMORY_MAP),
+)
 FIND: Final = (*SELECTION, *BOUNDS, *FILTERS, *WHICH, *MEMORY_MAP)
 TAIL: Final = (*SELECTION, *FILTERS, *COLUMNS, *WHICH)
 STATS: Final = (
@@ -590,10 +643,13 @@ class ScanOptions:
     keys: tuple[bytes, ...] | None = None
     headers: tuple[tuple[bytes, bytes | None], ...] = ()
     producer_ids: tuple[int, ...] = ()
+    sample: float | None = None
+    sample_by: SampleBy = "record"
+    seed: int = 0
     columns: tuple[str, ...] | None = None
     isolation: Isolation
     on_corruption: OnCorruption
-    control_records: bool
+    control_records: bool = False
     max_batch_bytes: int
     memory_map: bool = False
     threads: int = 1
@@ -623,6 +679,9 @@ class ScanOptions:
             keys=self.keys,
             headers=self.headers,
             producer_ids=self.producer_ids or None,
+            sample=self.sample,
+            sample_by=self.sample_by,
+            seed=self.seed,
             isolation=self.isolation,
             control_records=self.control_records,
             on_corruption=self.on_corruption,
@@ -783,6 +842,11 @@ def spelling_options(function: Callable[..., None]) -> Callable[..., None]:
 def scan_options(function: Callable[..., None]) -> Callable[..., None]:
     """Add all options of a scan, as one parameter `options`."""
     return _collecting(SCAN, function)
+
+
+def latest_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of a scan that ``latest`` has, as one parameter `options`."""
+    return _collecting(LATEST, function)
 
 
 def find_options(function: Callable[..., None]) -> Callable[..., None]:

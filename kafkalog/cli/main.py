@@ -20,6 +20,7 @@ COMMANDS: Final = {
     "cat": "Print records.",
     "head": "Print the first records.",
     "tail": "Print the last records, and follow a growing log.",
+    "latest": "Print the latest record of each key.",
     "find": "Find records, and print their location.",
     "stats": "Print records and bytes by topic, producer, key, hour, ...",
     "dump": "Print files as kafka-dump-log does, with its flags.",

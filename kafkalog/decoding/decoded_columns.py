@@ -286,7 +286,8 @@ def gather_columns(
             _gathered("header key", views.data, places[0], places[1], buffers),
             _gathered("header value", views.data, places[2], places[3], buffers),
         )
-    columns = DecodedColumns(spans["offset"], spans["timestamp"], key, value, headers)
+    offset, timestamp = (spans[name].copy() for name in ("offset", "timestamp"))
+    columns = DecodedColumns(offset, timestamp, key, value, headers)
     return DecodedRecords(views.data, views.rows, columns, views.counts)
 
 

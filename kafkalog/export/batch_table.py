@@ -58,7 +58,7 @@ CODEC_NAMES: Final = pa.array([*CODECS, *[UNKNOWN_CODEC] * 3], pa.string())
 
 NOT_OF_BATCHES: Final = (
     *("columns", "text", "limit", "progress"),
-    *("keys", "headers", "producer_ids"),
+    *("keys", "headers", "producer_ids", "sample", "sample_by", "seed"),
 )
 """Options of a scan that do not apply to batches, as they are not of records."""
 

@@ -425,7 +425,8 @@ class PartitionReader:
             ranges = self._ranges(segment) | batch_ranges(rows)
             selected &= self.condition.may_match(ranges)
         if self.filter.of_batches:
-            selected &= self.filter.select_batches(rows)
+            source = self.source
+            selected &= self.filter.select_batches(rows, source.topic, source.partition)
         return rows[selected]
 
     def _by_time(self, rows: BatchHeaders) -> Bools:

@@ -1,4 +1,4 @@
-"""`RecordFilter`: the records of a scan by key, header and producer.
+"""`RecordFilter`: the records of a scan by key, header and producer, or a sample.
 
 Whole batches are selected by their headers. In the others records are selected in
 place, before any of their bytes are copied to columns.
@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from kafkalog import _speedups
-from kafkalog.array_types import Bools, Bytes
+from kafkalog.array_types import Bools, Bytes, Int64s
 from kafkalog.decoding.batch_decoder import RecordViews, find_headers
 from kafkalog.decoding.workspace import RecordSpans
 from kafkalog.formats.batch_headers import BatchHeaders
+from kafkalog.query.sampling import RecordSample
+from kafkalog.query.sources import PartitionSource
 
 Key: TypeAlias = bytes | str | None
 """A key; text is UTF-8, and None the null key."""
@@ -35,17 +37,30 @@ Rows = npt.NDArray[np.intp]
 """The numbers of records."""
 
 
+class LatestOfKeys(Protocol):
+    """What finds the latest record of each key in a partition."""
+
+    def offsets_in(self, source: PartitionSource) -> Int64s:
+        """Return the offsets of these records, which ascend."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordFilter:
     """Conditions on the records of a scan, apart from bounds; all have to be met.
 
     The key has to be one of `keys`, and the producer one of `producer_ids`; None stands
-    for any. Each of `headers` has to be in a record.
+    for any. Each of `headers` has to be in a record. Of what is left, a `sample` is
+    taken, by record or by batch. Records without a value may be left out as
+    `tombstones`. With `latest`, the caller also leaves out all but the latest record of
+    each key.
     """
 
     keys: frozenset[bytes | None] | None = None
     headers: tuple[HeaderCondition, ...] = ()
     producer_ids: frozenset[int] | None = None
+    sample: RecordSample | None = None
+    tombstones: bool = True
+    latest: LatestOfKeys | None = None
 
     @classmethod
     def of(
@@ -53,6 +68,7 @@ class RecordFilter:
         keys: Iterable[Key] | bytes | str | None,
         headers: Headers | None,
         producer_ids: Iterable[int] | int | None,
+        sample: RecordSample | None = None,
     ) -> RecordFilter:
         """Return the filter for arguments of `scan`.
 
@@ -63,29 +79,42 @@ class RecordFilter:
             keys=None if keys is None else as_keys(keys),
             headers=() if headers is None else as_headers(headers),
             producer_ids=as_producer_ids(producer_ids),
+            sample=sample,
         )
 
     @property
     def of_batches(self) -> bool:
         """Whether batches are selected by their headers."""
-        return self.producer_ids is not None
+        sampled = self.sample is not None and self.sample.by == "batch"
+        return sampled or self.producer_ids is not None
 
     @property
     def of_records(self) -> bool:
         """Whether records are selected within batches."""
-        return self.keys is not None or bool(self.headers)
+        sampled = self.sample is not None and self.sample.by == "record"
+        by_offset = sampled or self.latest is not None or not self.tombstones
+        return by_offset or self.keys is not None or bool(self.headers)
 
-    def select_batches(self, rows: BatchHeaders) -> Bools:
-        """Return which batches may have records that are selected."""
-        if self.producer_ids is None:
-            return np.ones(len(rows), np.bool_)
-        return np.isin(rows["producer_id"], list(self.producer_ids))
+    def select_batches(self, rows: BatchHeaders, topic: str, partition: int) -> Bools:
+        """Return which batches of a partition may have records that are selected."""
+        selected = np.ones(len(rows), np.bool_)
+        if self.producer_ids is not None:
+            selected &= np.isin(rows["producer_id"], list(self.producer_ids))
+        if self.sample is not None and self.sample.by == "batch":
+            # The first offset of a wrapper message is not in its header.
+            selected &= self.sample.selects(rows["last_offset"], topic, partition)
+        return selected
 
-    def matches(self, views: RecordViews) -> Rows:
+    def matches(self, views: RecordViews, topic: str, partition: int) -> Rows:
         """Return which records of selected batches meet the other conditions."""
         matches = np.arange(len(views.records))
-        if self.keys is not None:
-            matches = np.flatnonzero(are_keys(views, self.keys))
+        if self.sample is not None and self.sample.by == "record":
+            offsets = views.records["offset"]
+            matches = np.flatnonzero(self.sample.selects(offsets, topic, partition))
+        if not self.tombstones:
+            matches = matches[views.records["value_length"][matches] >= 0]
+        if self.keys is not None and len(matches):
+            matches = matches[are_keys(taken(views, matches), self.keys)]
         if self.headers and len(matches):
             found = have_headers(taken(views, matches), self.headers)
             matches = matches[found]
@@ -106,6 +135,19 @@ def taken(views: RecordViews, rows: Rows) -> RecordViews:
         records=RecordSpans(spans.longs.take(rows, 1), spans.ints.take(rows, 1)),
         counts=np.bincount(batches, minlength=len(views.rows)),
     )
+
+
+def at_offsets(views: RecordViews, offsets: Int64s) -> Rows:
+    """Return which records have one of some offsets; both ascend."""
+    own = views.records["offset"]
+    if not len(own):
+        return np.empty(0, np.intp)
+    first = np.searchsorted(offsets, own[0])
+    end = np.searchsorted(offsets, own[-1], "right")
+    wanted = offsets[first:end]
+    rows = np.searchsorted(own, wanted)
+    found: Rows = rows[own[rows] == wanted]
+    return found
 
 
 def are_keys(views: RecordViews, keys: Collection[bytes | None]) -> Bools:

@@ -22,7 +22,7 @@ from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import LocatedError
 from kafkalog.formats.layout import NO_TIMESTAMP
 from kafkalog.query.partition_reader import PartitionReader, ScanProblem, SegmentStep
-from kafkalog.query.record_filter import RecordFilter, taken
+from kafkalog.query.record_filter import taken
 from kafkalog.query.records import Origin, make_views
 from kafkalog.query.scan import Scan
 from kafkalog.query.sources import PartitionSource
@@ -111,7 +111,12 @@ def _of_source(
         for views in _decoded(scan, step, workspace):
             first = int(views.rows["position"][0])
             passed = passed if first == last else 0
-            matches = _matches(views, step.bounds, scan.filter, condition)
+            matches = np.flatnonzero(are_within(views, step.bounds))
+            if scan.filter.of_records:
+                within = taken(views, matches)
+                place = source.topic, source.partition
+                matches = matches[scan.filter.matches(within, *place)]
+            matches = _matches(views, matches, condition)
             if len(matches):
                 yield from _locations(scan, source, step, views, matches, passed)
             last = int(views.rows["position"][-1])
@@ -185,14 +190,9 @@ def _decoded(
             yield views
 
 
-def _matches(
-    views: RecordViews, bounds: Bounds, selects: RecordFilter, condition: Condition
-) -> Numbers:
-    """Return the numbers of the records within bounds that meet the conditions."""
+def _matches(views: RecordViews, matches: Numbers, condition: Condition) -> Numbers:
+    """Return those of `matches`, numbers of records, that meet the conditions."""
     records = views.records
-    matches = np.flatnonzero(are_within(views, bounds))
-    if selects.of_records and len(matches):
-        matches = matches[selects.matches(taken(views, matches))]
     for name, pattern in (("key", condition.key), ("value", condition.value)):
         if pattern is not None:
             starts, lengths = records[f"{name}_start"], records[f"{name}_length"]

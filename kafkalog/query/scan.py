@@ -37,6 +37,7 @@ from kafkalog.query.header_counts import count_records, counting_reader
 from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.readable_offsets import warn_of_missing_offsets
 from kafkalog.query.record_filter import EVERY_RECORD, Headers, Key, RecordFilter
+from kafkalog.query.sampling import RecordSample, SampleBy
 from kafkalog.query.scan_columns import TEXTS, Text, choose_columns
 from kafkalog.query.sources import (
     Offset,
@@ -82,6 +83,9 @@ class ScanArguments(TypedDict, total=False):
     keys: Iterable[Key] | bytes | str | None
     headers: Headers | None
     producer_ids: Iterable[int] | int | None
+    sample: float | None
+    sample_by: SampleBy
+    seed: int
     control_records: bool
     check_crcs: bool
     on_corruption: OnCorruption
@@ -108,6 +112,9 @@ def scan(
     keys: Iterable[Key] | bytes | str | None = None,
     headers: Headers | None = None,
     producer_ids: Iterable[int] | int | None = None,
+    sample: float | None = None,
+    sample_by: SampleBy = "record",
+    seed: int = 0,
     isolation: Isolation = "read_uncommitted",
     control_records: bool = False,
     check_crcs: bool = True,
@@ -157,6 +164,15 @@ def scan(
         None, or with a key in place of a pair, the header may have any value.
     producer_ids : int or iterable of int, optional
         Only records of these producers; -1 stands for none.
+    sample : float, optional
+        The share of the records to read, from 0 to 1, chosen at random but the same
+        each time: it depends on partition, offset and `seed`, and on nothing else.
+    sample_by : {"record", "batch"}
+        What is chosen: each record by itself (a Bernoulli sample), or whole batches,
+        which is faster, as the others are not decompressed. Records of a batch may be
+        alike.
+    seed : int
+        Another number chooses another sample.
     isolation : {"read_uncommitted", "read_committed"}
         With the latter, as for a consumer, records of aborted transactions are missing,
         and so is everything from the first undecided transaction on.
@@ -237,7 +253,9 @@ def scan(
         check_count("limit", limit)
     check_offset("start_offset", start_offset)
     check_offset("end_offset", end_offset)
-    record_filter = RecordFilter.of(keys, headers, producer_ids)
+    record_filter = RecordFilter.of(
+        keys, headers, producer_ids, RecordSample.of(sample, sample_by, seed)
+    )
     times = as_ms_or_none(start_timestamp), as_ms_or_none(end_timestamp)
     places = locate_all(source, filesystem, storage_options)
     sources = _selected(find_sources(places), topics, partitions, exclude_topics)
@@ -359,7 +377,11 @@ class Scan:
 
     def __repr__(self) -> str:
         sources = counted(len(self.sources), "source")
-        return f"<Scan of {sources}: {', '.join(self.columns)}>"
+        sample = self.filter.sample
+        sampled = "" if sample is None else f", sample of {sample}"
+        if self.filter.latest is not None:
+            sampled = ", latest of each key"
+        return f"<Scan of {sources}{sampled}: {', '.join(self.columns)}>"
 
     def _repr_html_(self) -> str:
         """Return sources, bounds and columns as HTML, for notebooks."""
@@ -374,6 +396,7 @@ class Scan:
             ("source", "offsets", "timestamps"),
             rows,
             hidden,
+            *([] if self.filter.sample is None else [f"Sample: {self.filter.sample}"]),
             f"Columns: {', '.join(self.columns)}",
         )
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from kafkalog.array_types import Bools, Bytes
+from kafkalog.array_types import Bools, Bytes, Int64s
 from kafkalog.decoding.batch_decoder import DecodedRecords, decode
 from kafkalog.decoding.decoded_columns import (
     ColumnBuffers,
@@ -38,7 +38,12 @@ from kafkalog.progress import Progress
 from kafkalog.query.conditions import ANYTHING, BatchCondition
 from kafkalog.query.header_counts import without_gaps
 from kafkalog.query.partition_reader import PartitionReader, ScanProblem, SegmentStep
-from kafkalog.query.record_filter import EVERY_RECORD, RecordFilter, taken
+from kafkalog.query.record_filter import (
+    EVERY_RECORD,
+    RecordFilter,
+    at_offsets,
+    taken,
+)
 from kafkalog.query.records import Origin, Records, make_records, make_views
 from kafkalog.query.scan_columns import COLUMNS
 from kafkalog.query.sources import PartitionSource
@@ -69,13 +74,15 @@ class CrcMismatch(NamedTuple):
 class DecodeTask(NamedTuple):
     """A step to decode, its origin, and the number of its partition.
 
-    `bytes_done` are the bytes of the partition up to the end of the step.
+    `bytes_done` are the bytes of the partition up to the end of the step. `latest` are
+    the offsets of the latest records, if no others are requested.
     """
 
     step: SegmentStep
     origin: Origin
     partition: int
     bytes_done: int
+    latest: Int64s | None = None
 
 
 class BytesDone(NamedTuple):
@@ -212,12 +219,15 @@ class ScanRun:
             reader, source = self._reader(i, take), self.sources[i][0]
             if mismatch is not None and mismatch.partition == i:
                 reader = reader.resumed(mismatch.step, mismatch.position)
+            latest = None
+            if self.filter.latest is not None:
+                latest = self.filter.latest.offsets_in(source)
             for step in reader.steps():
                 if isinstance(step, ScanProblem):
                     yield step
                 else:
                     origin = Origin(source.topic, source.partition, (step.segment,))
-                    yield DecodeTask(step, origin, i, reader.bytes_done)
+                    yield DecodeTask(step, origin, i, reader.bytes_done, latest)
 
     def _workspace(
         self, buffers: ColumnBuffers, *, stays: bool
@@ -268,7 +278,7 @@ class ScanRun:
         )
         for run in results:
             if not isinstance(run, LocatedError):
-                yield from self._made(run, task.origin, buffers)
+                yield from self._made(run, task, buffers)
             elif run.cause == "crc":
                 assert run.position is not None  # every batch has one
                 yield CrcMismatch(task.partition, task.step, run.position)
@@ -277,11 +287,15 @@ class ScanRun:
                 yield task.step.skip(run, self.policy)
 
     def _made(
-        self, run: DecodedRecords[Any], origin: Origin, buffers: ColumnBuffers
+        self, run: DecodedRecords[Any], task: DecodeTask, buffers: ColumnBuffers
     ) -> Iterator[Records[Any]]:
         """Yield a chunk of the decoded records that the filter selects, if any."""
+        origin = task.origin
+        if task.latest is not None:
+            run = taken(run, at_offsets(run, task.latest))
         if self.filter.of_records:
-            run = taken(run, self.filter.matches(run))
+            matches = self.filter.matches(run, origin.topic, origin.partition)
+            run = taken(run, matches)
             if not len(run.records):
                 return
             if not self.views:

@@ -163,7 +163,9 @@ def estimate_records(request: Scan) -> int:
         reader = counting_reader(source, bounds, policy)
         for step, records in count_batches(reader, []):
             read = int(step.step.rows["size_in_bytes"].sum())
-            return size * int(records.sum()) // read
+            sample = request.filter.sample
+            share = 1.0 if sample is None else sample.fraction
+            return round(share * size * int(records.sum()) / read)
     return 0
 
 

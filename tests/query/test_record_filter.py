@@ -156,6 +156,21 @@ def test_every_output_has_the_same_records(filters):
     assert [row for part in scans for row in plain(part.chunks())] == rows
 
 
+def test_tables_keep_their_columns_where_every_record_is_selected():
+    data = b"".join(build(2, "zstd", first, 9) for first in range(0, 9000, 9))
+    data += b"".join(build(2, "none", first, 9) for first in range(9000, 99_000, 9))
+    for filters in (
+        {"sample": 1},
+        {"keys": [None, *(b"k%d" % i for i in range(99_000))]},
+    ):
+        scan = kafkalog.scan(data, columns=["offset", "timestamp", "key"], **filters)
+        every = kafkalog.scan(data, columns=["offset", "timestamp", "key"])
+        assert scan.to_arrow() == every.to_arrow()
+        held = list(scan.chunks())
+        offsets = [offset for records in held for offset in records.offset.tolist()]
+        assert offsets == [*range(99_000)]
+
+
 @pytest.mark.parametrize(("magic", "codec"), KINDS)
 def test_batches_of_every_format_are_filtered(magic, codec):
     data = b"".join(build(magic, codec, first, 7) for first in range(0, 70, 7))

@@ -14,7 +14,6 @@ from kafkalog.cleaner import (
 from kafkalog.cleaner.cleanable_range import CleanableLog, CleaningLimit
 from kafkalog.cleaner.cleaning_states import CleaningStates
 from kafkalog.cleaner.log_cleaner import LogCleaner
-from kafkalog.cleaner.offset_map import OffsetMap
 from kafkalog.cleaner.retention_decision import (
     BatchInputs,
     RecordInputs,
@@ -24,6 +23,7 @@ from kafkalog.cleaner.segment_groups import SegmentSizes
 from kafkalog.cleaner.throttle import Throttle
 from kafkalog.cleaner.transaction_tracker import COMMIT, TransactionTracker
 from kafkalog.config import LogConfig
+from kafkalog.decoding.offset_map import OffsetMap
 from kafkalog.formats.batch_headers import have_flag
 from kafkalog.formats.layout import (
     CODEC_MASK,

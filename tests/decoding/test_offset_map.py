@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kafkalog import _speedups
-from kafkalog.cleaner.offset_map import MARKED_OFFSETS, OffsetMap
+from kafkalog.decoding.offset_map import MARKED_OFFSETS, OffsetMap
 from kafkalog.encoding.record_columns import ByteColumn
 from kafkalog.errors import LogArgumentError
 

@@ -12,15 +12,18 @@ Source: ``SkimpyOffsetMap.java``.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog._speedups import Mark
-from kafkalog.array_types import Bools, Int64s
-from kafkalog.encoding.record_columns import ByteColumn
+from kafkalog.array_types import Bools, Bytes, Int64s
 from kafkalog.errors import InvalidRecordError, LogArgumentError
+
+Keys: TypeAlias = tuple[Bytes, Int64s, npt.NDArray[np.int32]]
+"""Bytes, and the start and length of each key in them; a length of -1 is null."""
 
 SLOT_BYTES: Final = 24
 """The MD5 of a key, 16 bytes, and its offset."""
@@ -30,6 +33,9 @@ MAX_MEMORY: Final = 2**31 - 1
 
 MARKED_OFFSETS: Final = 1 << 24
 """Number of offsets with a mark of two bits; they take 4 MiB."""
+
+SLOTS_AT_ONCE: Final = 1 << 18
+"""Number of slots that are copied at a time."""
 
 NONE: Final = -1
 """The offset returned for a key that is not in the map."""
@@ -42,9 +48,12 @@ class OffsetMap:
     ----------
     memory : int
         Size of the table, in bytes; each key takes 24.
+    marked_offsets : int
+        Number of offsets that get marks, four in a byte.
 
     Examples
     --------
+    >>> from kafkalog.encoding.record_columns import ByteColumn
     >>> offsets = OffsetMap(240)
     >>> offsets.put(ByteColumn.of([b"a", b"b", b"a"]), np.arange(3), most=9)
     3
@@ -54,14 +63,14 @@ class OffsetMap:
     (2, 10, 2)
     """
 
-    def __init__(self, memory: int) -> None:
+    def __init__(self, memory: int, marked_offsets: int = MARKED_OFFSETS) -> None:
         self.slots = min(memory, MAX_MEMORY) // SLOT_BYTES
         if self.slots < 1:
             raise LogArgumentError(
                 f"offset map of {memory} bytes, expected at least {SLOT_BYTES}"
             )
         self._table = np.zeros(self.slots * SLOT_BYTES, np.uint8)
-        self._marks = np.zeros(MARKED_OFFSETS // 4, np.uint8)
+        self._marks = np.zeros(marked_offsets // 4, np.uint8)
         self.entries = 0
         self.latest_offset = NONE
         self._start = 0
@@ -79,7 +88,7 @@ class OffsetMap:
         self.entries, self.latest_offset = 0, NONE
         self._start = start
 
-    def put(self, keys: ByteColumn, offsets: Int64s, most: int) -> int:
+    def put(self, keys: Keys, offsets: Int64s, most: int) -> int:
         """Set the offset of each key, in order, until the map has `most` keys.
 
         Returns the number of rows that were put. Once the map has `most` keys, no
@@ -97,14 +106,26 @@ class OffsetMap:
         )
         if rows < 0:
             raise InvalidRecordError("key outside of its column")
-        done = np.flatnonzero(keys.length[:rows] >= 0)
+        done = np.flatnonzero(keys[2][:rows] >= 0)
         if len(done):
             self.latest_offset = int(offsets[done[-1]])
         return rows
 
-    def find(self, keys: ByteColumn) -> Int64s:
+    def offsets(self) -> Int64s:
+        """Return the offset of each key, in the order of the table."""
+        slots = self._table[: self.slots * SLOT_BYTES].view(np.int64).reshape(-1, 3)
+        found = np.empty(self.entries, np.int64)
+        done = 0
+        for first in range(0, self.slots, SLOTS_AT_ONCE):
+            some = slots[first : first + SLOTS_AT_ONCE]
+            here = some[some.any(1), 2]
+            found[done : done + len(here)] = here
+            done += len(here)
+        return found
+
+    def find(self, keys: Keys) -> Int64s:
         """Return the offset of each key; -1 for a null key or one not in the map."""
-        found = np.empty(len(keys.length), np.int64)
+        found = np.empty(len(keys[2]), np.int64)
         if _speedups.find_offsets(self._table, keys, found) < len(found):
             raise InvalidRecordError("key outside of its column")
         return found
@@ -121,7 +142,7 @@ class OffsetMap:
         )
         return superseded
 
-    def are_latest(self, keys: ByteColumn, offsets: Int64s) -> Bools:
+    def are_latest(self, keys: Keys, offsets: Int64s) -> Bools:
         """Return whether the map has no higher offset for each key than `offsets`.
 
         `offsets` are those of the records that have the keys.
@@ -131,6 +152,7 @@ class OffsetMap:
         latest: Bools = marks == Mark.MARK_LATEST
         unknown = np.flatnonzero(~latest & (marks != Mark.MARK_SUPERSEDED))
         if len(unknown):
-            searched = ByteColumn(keys.data, keys.start[unknown], keys.length[unknown])
+            data, start, length = keys
+            searched = data, start[unknown], length[unknown]
             latest[unknown] = offsets[unknown] >= self.find(searched)
         return latest
