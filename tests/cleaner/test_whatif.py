@@ -251,7 +251,7 @@ def test_a_partition_without_removals_has_the_reasons(orders, settings, reasons)
     changes = [f"--set={name}={value}" for name, value in settings.items()]
     ran = call("whatif", orders, *changes, "--at", str(NOW_MS + HOUR_MS))
     [row] = objects(ran.stdout)
-    assert list(row) == MEMBERS
+    assert list(row) == ["schema", *MEMBERS]
     assert (row["segment"], row["records"]) == (None, 0)
     assert row["unchanged_because"] == reasons
 
@@ -308,7 +308,7 @@ def test_a_removal_is_a_json_object_and_the_settings_are_on_standard_error(order
     )
     assert ran.exit_code == 0
     [row, *_] = objects(ran.stdout)
-    assert list(row) == MEMBERS
+    assert list(row) == ["schema", *MEMBERS]
     assert (row["segment"], row["removed_by"]) == (FIRST, "retention.ms")
     assert ran.stderr == "settings of orders: Kafka's defaults\n"
     table = call("whatif", orders, "--set", "retention.ms=1", "--format", "table")
@@ -506,7 +506,7 @@ def test_an_open_transaction_keeps_a_segment_from_being_compacted(compacted_topi
 def test_the_rules_of_a_segment_are_a_json_object_or_a_table(orders):
     file = orders / "orders-0" / FIRST
     [report] = objects(call("why", file, "--at", str(NOW_MS)).stdout)
-    assert list(report) == ["segment", "kept", "because"]
+    assert list(report) == ["schema", "segment", "kept", "because"]
     assert list(report["because"][0]) == ["rule", "setting", "value", "until"]
     table = call("why", file, "--format", "table").stdout
     assert "retention.ms" in table

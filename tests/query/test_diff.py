@@ -466,7 +466,7 @@ def test_the_report_is_a_table_and_html(first, tmp_path):
 def test_the_command_prints_rows_and_ends_with_1_if_any_differs(first, tmp_path):
     same = call("diff", *REPLICAS)
     assert same.exit_code == 0
-    assert [list(row) for row in objects(same.stdout)] == [MEMBERS] * 2
+    assert [list(row) for row in objects(same.stdout)] == [["schema", *MEMBERS]] * 2
     one_segment(tmp_path / "b" / "t-0", build(2, "none", 0))
     ran = call("diff", first, tmp_path / "b" / "t-0", "--format", "json")
     assert ran.exit_code == 1
