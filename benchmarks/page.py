@@ -212,11 +212,11 @@ def plot(rows: dict[Row, dict[str, list[float]]], path: Path) -> None:
 
     mpl.use("svg")
     mpl.rcParams["svg.fonttype"] = "none"
+    mpl.rcParams["font.size"] = 10.5
     mpl.rcParams["svg.hashsalt"] = path.stem  # equal drawings make equal files
     from matplotlib import pyplot as plt
     from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
-    plt.rcParams["font.size"] = 10.5
     height = 0.8 + 0.7 * len(rows)
     figure, axes = plt.subplots(figsize=(4.6, height))
     figure.subplots_adjust(0.01, 0.5 / height, 0.99, 1 - 0.3 / height)
@@ -229,8 +229,8 @@ def plot(rows: dict[Row, dict[str, list[float]]], path: Path) -> None:
         widths = [ratio - 1 for ratio in ratios.values()]
         axes.barh([*ratios], widths, 0.3, left=1, label=title)
         for place, ratio in ratios.items():
-            text = f" {ratio:.{digits(ratio)}f}"
-            axes.text(max(ratio, 1), place, text, verticalalignment="center")
+            end = max(ratio, 1)
+            axes.text(end, place, f" {span([ratio])}", verticalalignment="center")
     for line, (peer, label) in enumerate(rows):
         axes.text(LEAST, line - 0.2, f"{label}: {peer}", verticalalignment="bottom")
     starts = [line - 0.17 for line in range(len(rows))]

@@ -1,4 +1,4 @@
-"""The built documentation can be read on a screen and on a telephone.
+"""The built documentation can be read on a screen and on a phone.
 
 `make test-docs` builds the pages, and measures them in Chromium as wide as both.
 """
@@ -23,7 +23,7 @@ BUILT = ROOT / "docs" / "_build"
 PAGES = sorted(
     page for page in (BUILT / "html").rglob("*.html") if "_static" not in page.parts
 )
-TELEPHONE, SCREEN = 400, 1280
+PHONE, SCREEN = 400, 1280
 TOP = 60
 """What ends above this is at the top of a page, in pixels."""
 
@@ -31,7 +31,7 @@ OPTIONS = (
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
-    "--hide-scrollbars",  # a telephone draws them over the page
+    "--hide-scrollbars",  # a phone draws them over the page
     "--allow-file-access-from-files",
     f"--window-size={SCREEN},900",
     "--virtual-time-budget=100000000",
@@ -53,7 +53,7 @@ def measured():
     browser = subprocess.run(
         [HERE / "chromium.sh"], check=True, capture_output=True, text=True
     ).stdout.strip()
-    work = [[page.as_uri(), width] for page in PAGES for width in (TELEPHONE, SCREEN)]
+    work = [[page.as_uri(), width] for page in PAGES for width in (PHONE, SCREEN)]
     url = f"{(HERE / 'measure_pages.html').as_uri()}#{quote(json.dumps(work))}"
     command = [browser, *OPTIONS, url]
     ran = subprocess.run(command, check=True, capture_output=True, text=True)
@@ -73,11 +73,11 @@ def test_nothing_is_wider_than_the_screen(measured):
     assert not wide
 
 
-def test_menu_and_search_are_at_the_top_of_a_telephone(measured):
+def test_menu_and_search_are_at_the_top_of_a_phone(measured):
     for result in measured:
         of_search = result["url"].endswith("/search.html")  # it has a field of its own
         assert result["search_field"] or of_search, result["url"]
-        if result["width"] == TELEPHONE:
+        if result["width"] == PHONE:
             assert 0 < result["menu_bottom"] < TOP, result["url"]
             assert 0 < result["search_bottom"] < TOP, result["url"]
 
@@ -90,12 +90,12 @@ def test_the_labels_of_the_plot_have_eleven_pixels_or_more(measured):
     drawing = ROOT / "docs" / "performance.svg"
     fonts = [float(size) for size in FONT.findall(drawing.read_text("utf-8"))]
     _, _, width, _ = ElementTree.parse(drawing).getroot().attrib["viewBox"].split()
-    [on_telephone, on_screen] = [
+    [on_phone, on_screen] = [
         result["images"]["_images/performance.svg"]
         for result in measured
         if result["url"].endswith("/performance.html")
     ]
-    assert min(fonts) * on_telephone / float(width) >= 11
+    assert min(fonts) * on_phone / float(width) >= 11
     assert min(fonts) * on_screen / float(width) >= 11
 
 
