@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from kafkalog.cli.value_cells import ValueCells
     from kafkalog.config import BrokerConfig
     from kafkalog.decoding.read_policy import Isolation, OnCorruption
     from kafkalog.progress import Progress
@@ -585,25 +586,82 @@ RETENTION: Final = (
 )
 
 SPELLINGS: Final = ("text", "json", "base64")
+TYPED: Final = ("avro", "protobuf")
 
 SPELLING: Final = (
     click.option(
         "--key-format",
-        type=click.Choice(SPELLINGS),
-        default=SPELLINGS[0],
-        show_default=True,
-        help="How keys are printed; see --value-format.",
+        type=click.Choice((*SPELLINGS, *TYPED)),
+        help="Form of keys; see --value-format.",
     ),
     click.option(
         "--value-format",
-        type=click.Choice(SPELLINGS),
-        default=SPELLINGS[0],
-        show_default=True,
-        help="How values are printed. text: a string, or an object with base64 if it "
-        "is not UTF-8. json: in JSON and JSON Lines, valid JSON as it is instead of as "
-        "a string, anything else as text. base64: always an object with base64.",
+        type=click.Choice((*SPELLINGS, *TYPED)),
+        help="Form of values. text (printed by default): a string, or an object with "
+        "base64 if it is not UTF-8. json: in JSON and JSON Lines, valid JSON as it is "
+        "instead of as a string, anything else as text; in exported tables, typed "
+        "columns. base64: always an object with base64. avro, protobuf: decoded with "
+        "--schemas; internal topics are then read only if they are named.",
+    ),
+    click.option(
+        "--schemas",
+        metavar="SCHEMAS",
+        help="For avro, a directory with a file ID.avsc for each schema, or the URL of "
+        "a schema registry. For protobuf, the descriptor set that protoc writes.",
+    ),
+    click.option(
+        "--schema",
+        metavar="SCHEMA",
+        help="For avro, a file with the schema to which values are resolved; default: "
+        "the newest one. For protobuf, the name of the message type; default: that of "
+        "the first value.",
     ),
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueOptions:
+    """The options that state what keys and values are, and how they are printed."""
+
+    key_format: str | None = None
+    value_format: str | None = None
+    schemas: str | None = None
+    schema: str | None = None
+
+    @property
+    def formats(self) -> dict[str, str]:
+        """The formats that are given, by column."""
+        given = {"key": self.key_format, "value": self.value_format}
+        return {name: form for name, form in given.items() if form is not None}
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the schemas as arguments of `kafkalog.values.decode`."""
+        schema: Any = self.schema
+        if schema is not None and "protobuf" not in self.formats.values():
+            schema = Path(schema)
+        return {"schemas": self.schemas, "schema": schema}
+
+    def prepare(self, scan: Scan, *, decode: bool) -> tuple[Scan, ValueCells | None]:
+        """Return the scan to print, and what decodes its typed columns, if any are.
+
+        Without `decode`, internal topics are then read only if they are named.
+        """
+        typed = {name: form for name, form in self.formats.items() if form in TYPED}
+        if not typed:
+            if self.schemas is not None or self.schema is not None:
+                raise click.UsageError("--schemas, expected with avro or protobuf")
+            return scan, None
+        from kafkalog.cli.value_cells import ValueCells, named_only
+        from kafkalog.values.value_decoding import DecodeOptions
+
+        missing = [name for name in typed if name not in scan.columns]
+        if missing:
+            name = missing[0]
+            raise click.UsageError(f"--{name}-format, expected {name} in --columns")
+        kept = named_only(scan) if not decode else scan
+        options = DecodeOptions(formats=typed, errors="column", **self.arguments())
+        return kept, ValueCells(kept, options)
+
 
 PRINTING: Final = (
     click.option(
@@ -828,13 +886,14 @@ def decode_option(function: Function) -> Function:
     )(function)
 
 
-def spelling_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Add ``--key-format`` and ``--value-format``, as one parameter `spellings`."""
+def value_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of keys and values, as one parameter `values`."""
 
     @wraps(function)
-    def collecting(*, key_format: str, value_format: str, **parameters: Any) -> None:
-        spellings = {"key": key_format, "value": value_format}
-        function(spellings=spellings, **parameters)
+    def collecting(**parameters: Any) -> None:
+        names = [field.name for field in fields(ValueOptions)]
+        given = {name: parameters.pop(name) for name in names}
+        function(values=ValueOptions(**given), **parameters)
 
     return with_options(SPELLING, collecting)
 

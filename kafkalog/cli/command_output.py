@@ -9,7 +9,7 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Self
@@ -21,6 +21,8 @@ from kafkalog.reports import as_cell, counted
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kafkalog.cli.command_options import ValueOptions
+    from kafkalog.cli.value_cells import ValueCells
     from kafkalog.query.records import Records
     from kafkalog.query.scan import Scan
     from kafkalog.reports import ReportBase
@@ -142,7 +144,7 @@ def print_records(
     limit: int | None = None,
     no_color: bool = False,
     decode: bool = False,
-    spellings: Mapping[str, str],
+    values: ValueOptions,
 ) -> None:
     """Print the first `limit` records of a scan as they are read; all if None.
 
@@ -150,6 +152,7 @@ def print_records(
     """
     left = sys.maxsize if limit is None else limit
     shown, form = scan.columns, chosen_format(form)
+    scan, cells = values.prepare(scan, decode=decode)
     importance = scan_importance(scan)
     if decode:
         scan = decodable(scan)
@@ -158,7 +161,8 @@ def print_records(
         form,
         no_color=no_color,
         decode=decode,
-        spellings=spellings,
+        values=values,
+        cells=cells,
         importance=importance,
     ) as printer:
         chunks = scan.chunks(reuse=scan.threads == 1) if left else iter(())
@@ -198,8 +202,8 @@ def decodable(scan: Scan) -> Scan:
 class RecordPrinter:
     """A printer of record chunks: one table, list or stream.
 
-    `spellings` are those of `text_lines` for keys and values. With `decode`, records of
-    internal topics are printed decoded. Rows of a table are kept until there are enough
+    `cells` decodes typed columns. With `decode`, records of internal topics are printed
+    decoded. Rows of a table are kept until there are enough
     to determine the column widths; `flush` prints the rows kept. Leaving the context
     ends the list of ``json``.
     """
@@ -211,12 +215,14 @@ class RecordPrinter:
         *,
         no_color: bool = False,
         decode: bool = False,
-        spellings: Mapping[str, str],
+        values: ValueOptions,
+        cells: ValueCells | None = None,
         importance: Sequence[str],
     ) -> None:
         from kafkalog.export import text_lines
 
-        self._spellings, self._importance = spellings, importance
+        self._spellings, self._importance = values.formats, importance
+        self._value_cells = cells
         self._columns, self._form, self._decode = columns, form, decode
         self._coloured = terminal.is_coloured(no_color=no_color)
         self._table: Table | None = None
@@ -245,12 +251,16 @@ class RecordPrinter:
         """Print the first `most` records of a chunk; return how many were printed."""
         from kafkalog.cli import record_cells
         from kafkalog.export import text_lines
+        from kafkalog.export.internal_topic_json import decoded_cells
 
+        decoded = decoded_cells(records) if self._decode else {}
+        if not decoded and self._value_cells is not None:
+            decoded = self._value_cells(records)
         if self._form == "table":
             rows = record_cells.rows(
                 records,
                 self._columns,
-                decode=self._decode,
+                decoded=decoded,
                 spellings=self._spellings,
             )[:most]
             self._rows += rows
@@ -259,7 +269,7 @@ class RecordPrinter:
             return len(rows)
         spell = text_lines.csv_lines if self._form == "csv" else text_lines.json_lines
         lines = spell(
-            records, self._columns, decode=self._decode, spellings=self._spellings
+            records, self._columns, decoded=decoded, spellings=self._spellings
         )[:most]
         if self._form == "csv":
             emit_csv("\n".join(lines) + "\n")

@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from kafkalog.cli.terminal import escape, in_utc
 from kafkalog.cli.text_table import Cut, TableColumn
-from kafkalog.export.internal_topic_json import decoded_cells
-from kafkalog.export.text_lines import BASE64, TEXT, spell_base64
+from kafkalog.export.text_lines import BASE64, TEXT, Decoded, spell_base64
 from kafkalog.query.chunk_columns import BytesColumn, HeadersColumn
 from kafkalog.query.records import Records
 
@@ -48,11 +47,10 @@ def rows(
     records: Records,
     columns: tuple[str, ...],
     *,
-    decode: bool,
+    decoded: Decoded,
     spellings: Mapping[str, str],
 ) -> list[tuple[str, ...]]:
     """Return each record's cells, in the order of `columns`."""
-    decoded = decoded_cells(records) if decode else {}
     cells = (
         [NULL if cell is None else escape(cell) for cell in decoded[name]]
         if name in decoded

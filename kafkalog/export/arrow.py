@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from kafkalog.errors import InvalidTextError
 from kafkalog.export.batch_streams import stream_of
-from kafkalog.formats.timestamps import MAX_MS_IN_US
+from kafkalog.formats.timestamps import FIRST_DAY, LAST_DAY, MAX_MS_IN_US
 from kafkalog.optional_packages import require
 from kafkalog.query.chunk_columns import BytesColumn, HeadersColumn, ViewColumn
 from kafkalog.text.bytes_text import repair_utf8
@@ -163,6 +163,20 @@ def _array(name: str, records: Records[Any]) -> pa.Array:
 def bitmap(valid: npt.NDArray[np.bool_]) -> Any:
     """Return a mask as an Arrow validity bitmap."""
     return pa.py_buffer(np.packbits(valid, bitorder="little"))
+
+
+def dates(timestamps: Any) -> Any:
+    """Return the UTC dates of timestamps; null outside of the years 1 to 9999.
+
+    >>> dates(pa.chunked_array([pa.array([-1, None], pa.timestamp("ms", "UTC"))]))[0]
+    <pyarrow.Date32Scalar: datetime.date(1969, 12, 31)>
+    """
+    compute = require("pyarrow.compute", "arrow")
+    days = timestamps.cast(pa.date32())
+    numbers = days.cast(pa.int32())
+    above = compute.greater_equal(numbers, FIRST_DAY)
+    valid = compute.and_(above, compute.less_equal(numbers, LAST_DAY))
+    return compute.if_else(valid, days, pa.scalar(None, pa.date32()))
 
 
 def bytes_array(column: BytesColumn | ViewColumn, kind: Any = None) -> pa.Array:

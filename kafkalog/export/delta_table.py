@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import numpy as np
 
@@ -42,18 +42,22 @@ from kafkalog.export.delta_files import (
     sync_commits,
     sync_creation,
 )
-from kafkalog.formats.timestamps import FIRST_DAY, LAST_DAY, MAX_MS_IN_US
+from kafkalog.formats.timestamps import MAX_MS_IN_US
 from kafkalog.optional_packages import require
 from kafkalog.query.readable_offsets import earliest_offset, end_of_reading
+from kafkalog.query.scan import warn_of_internal, without_internal
 from kafkalog.renamed import renamed_arguments
 from kafkalog.storage.durable_file import DISK, Disk
+from kafkalog.values.value_decoding import DecodeArguments, decoder_of, read_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kafkalog.export.file_export import PartitionBy
     from kafkalog.query.scan import Scan
     from kafkalog.query.sources import PartitionSource
     from kafkalog.storage.location import Location
+    from kafkalog.values.value_decoding import ValueDecoder
 else:
     pa = require("pyarrow", "delta")
 
@@ -169,17 +173,18 @@ def errors_of_delta(out: Path) -> Iterator[None]:
         raise KafkaLogError(f"{reason}: {out}") from error
 
 
-@renamed_arguments(out="destination")
+@renamed_arguments(out="destination", by_date="partition_by")
 def append_new(
     scan: Scan,
     destination: Path,
     *,
-    by_date: bool = False,
+    partition_by: PartitionBy | None = None,
     compression: str = "zstd",
     commit_bytes: int = COMMIT_BYTES,
     reversible: bool = False,
     keep_batches: bool = False,
     disk: Disk = DISK,
+    **decoding: Unpack[DecodeArguments],
 ) -> DeltaResult:
     """Append the records of a scan that a Delta table does not have yet.
 
@@ -195,7 +200,7 @@ def append_new(
         timestamps. Its columns are those of the table.
     destination : Path
         The directory of the table.
-    by_date : bool
+    partition_by : {"date"}, optional
         Whether the table also has, and is partitioned by, the column ``date``: the UTC
         date of the timestamp, null without one.
     compression : {"zstd", "snappy", "gzip", "lz4", "none"}
@@ -209,6 +214,10 @@ def append_new(
         Whether a reversible table also has the bytes of each batch.
     disk : Disk
         What forces files to disk.
+    **decoding : DecodeArguments
+        How keys and values become typed columns, as for `write_files`. The columns of a
+        table stay as its first run made them: a later version of a schema is resolved
+        to them if they are given as `schema`.
 
     Returns
     -------
@@ -245,7 +254,21 @@ def append_new(
     >>> counts
     [1, 1]
     """
-    kind, schema = _DeltaAppend, arrow.schema_of(scan.columns)
+    options = read_options(**decoding)
+    if partition_by not in (None, "date"):
+        raise ValueError(f"partition_by {partition_by!r}, expected date")
+    if options is not None:
+        if reversible or keep_batches:
+            raise ConfigError("expected no formats with reversible")
+        scan, left_out = without_internal(scan)
+        warn_of_internal(left_out)
+    decoder, schema = None, scan.schema
+    if options is not None:
+        read = tuple(_with_needed(schema).names)
+        decoder = decoder_of(replace(scan, columns=read, problems=[]), options)
+        more = set(read).difference(scan.columns)
+        schema = pa.schema([one for one in decoder.schema if one.name not in more])
+    kind = _DeltaAppend
     if reversible or keep_batches:
         from kafkalog.export.batch_columns import SCHEMA
 
@@ -254,10 +277,11 @@ def append_new(
         scan,
         destination,
         schema,
-        by_date=by_date,
+        by_date=partition_by is not None,
         compression=compression,
         commit_bytes=commit_bytes,
         keep_batches=keep_batches,
+        decoder=decoder,
         disk=disk,
     )
     damage: LocatedError | None = None
@@ -305,6 +329,11 @@ class DeltaAppender:
             found = [field.name for field in self._table.schema().fields]
             metadata = self._table.metadata()
             self.version = int(self._table.version())
+        if found == [*self.schema.names, DATE] and not by_date:
+            raise ConfigError(
+                f"the table is partitioned by date: add --partition-by {DATE}, in "
+                f'Python partition_by="{DATE}": {out}'
+            )
         if found != self.schema.names:
             raise ConfigError(
                 f"expected the columns of the table, {', '.join(found)}, got "
@@ -393,6 +422,7 @@ class _DeltaAppend:
         compression: str,
         commit_bytes: int,
         keep_batches: bool,
+        decoder: ValueDecoder | None,
         disk: Disk,
     ) -> None:
         require("deltalake", "delta")
@@ -400,7 +430,9 @@ class _DeltaAppend:
         self._out, self._by_date, self._columns = out, by_date, schema.names
         self._compression, self._commit_bytes = compression, commit_bytes
         self._keep_batches = keep_batches
-        self._read_schema = _with_needed(schema)
+        self._decoder = decoder
+        self._read_schema = _with_needed(schema if decoder is None else scan.schema)
+        self._row_schema = self._read_schema if decoder is None else decoder.schema
         self._buffered: list[pa.RecordBatch] = []
         self._buffered_bytes = 0
         self._table = DeltaAppender(out, schema, by_date=by_date, disk=disk)
@@ -456,9 +488,17 @@ class _DeltaAppend:
         self.result.problems = scan.problems
         for records in chunks:
             if len(records):
+                place = records.topic, int(records.partition[0])
                 rows = arrow.to_batch(records, self._read_schema)
-                next_offset = int(records.offset[-1]) + 1
-                yield records.topic, int(records.partition[0]), rows, next_offset
+                for part in self._decoded(rows):
+                    yield *place, part, part["offset"][-1].as_py() + 1
+
+    def _decoded(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Yield rows with typed columns, and the others that a run needs."""
+        if self._decoder is None:
+            yield rows
+            return
+        yield from self._decoder.stream(iter([rows]))
 
     def _check_scan(self, scan: Scan) -> None:
         """Raise `ConfigError` for a scan that a table cannot continue."""
@@ -517,11 +557,11 @@ class _DeltaAppend:
 
     def _rows(self) -> pa.Table:
         """Return the buffered rows with the table's columns, and forget them."""
-        read = pa.Table.from_batches(self._buffered, self._read_schema)
+        read = pa.Table.from_batches(self._buffered, self._row_schema)
         self._buffered, self._buffered_bytes = [], 0
         rows = read.select(self._columns)
         if self._by_date:
-            rows = rows.append_column(DATE, dates(read["timestamp"]))
+            rows = rows.append_column(DATE, arrow.dates(read["timestamp"]))
         return rows.cast(self._table.schema)
 
     def _check_timestamps(self, name: str, rows: pa.RecordBatch) -> None:
@@ -573,20 +613,6 @@ class _ReversibleAppend(_DeltaAppend):
         return int(rows.num_rows - rows["offset"].null_count)
 
 
-def dates(timestamps: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return the UTC dates of timestamps; null outside of the years 1 to 9999.
-
-    >>> dates(pa.chunked_array([pa.array([-1, None], pa.timestamp("ms", "UTC"))]))[0]
-    <pyarrow.Date32Scalar: datetime.date(1969, 12, 31)>
-    """
-    compute = require("pyarrow.compute", "delta")
-    days = timestamps.cast(pa.date32())
-    numbers = days.cast(pa.int32())
-    above = compute.greater_equal(numbers, FIRST_DAY)
-    valid = compute.and_(above, compute.less_equal(numbers, LAST_DAY))
-    return compute.if_else(valid, days, pa.scalar(None, pa.date32()))
-
-
 def _with_needed(schema: pa.Schema) -> pa.Schema:
     """Return a schema with the columns that a run needs, too."""
     needed = arrow.schema_of(("partition", "offset", "timestamp"))
@@ -596,17 +622,32 @@ def _with_needed(schema: pa.Schema) -> pa.Schema:
 
 def _table_schema(schema: pa.Schema, *, by_date: bool) -> pa.Schema:
     """Return the table's schema: without dictionaries, timestamps in microseconds."""
-    fields = []
-    for column in schema:
-        kind = column.type
-        if pa.types.is_dictionary(kind):
-            kind = kind.value_type
-        elif pa.types.is_timestamp(kind):
-            kind = pa.timestamp("us", tz="UTC")
-        fields.append(column.with_type(kind))
+    fields = [column.with_type(_table_type(column.type)) for column in schema]
     if by_date:
         fields.append(pa.field(DATE, pa.date32()))
     return pa.schema(fields)
+
+
+def _table_type(kind: Any) -> Any:
+    """Return the type of a column of Delta that holds all values of one of Arrow."""
+    types = pa.types
+    if types.is_dictionary(kind):
+        return kind.value_type
+    if types.is_timestamp(kind):
+        return pa.timestamp("us", tz="UTC")
+    if types.is_unsigned_integer(kind):
+        return pa.decimal128(20) if kind.bit_width == 64 else pa.int64()
+    if types.is_time(kind):
+        return pa.int64()
+    if types.is_fixed_size_binary(kind):
+        return pa.binary()
+    if types.is_struct(kind):
+        return pa.struct([one.with_type(_table_type(one.type)) for one in kind])
+    if types.is_map(kind):
+        return pa.map_(_table_type(kind.key_type), _table_type(kind.item_type))
+    if types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_table_type(kind.value_type)))
+    return kind
 
 
 def _loss(name: str, committed: int, start: int, end: int) -> str | None:

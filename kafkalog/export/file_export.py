@@ -5,6 +5,9 @@ Hive's layout; DuckDB, Spark, Polars and pyarrow read topic and partition back a
 columns:
 
     OUT/topic=orders/partition=0/part-00000.parquet
+    OUT/topic=orders/partition=0/date=2026-11-27/part-00000.parquet
+
+The latter is a file for each partition and UTC date.
 
 Parquet and Arrow files then do not have the columns ``topic`` and ``partition``. JSON
 Lines and CSV have them, since such files are often concatenated. With an extension, the
@@ -18,33 +21,39 @@ the old ones. Memory is bounded by a row group.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, Unpack
 
 from kafkalog.errors import ConfigError, LocatedError
 from kafkalog.export import text_lines
 from kafkalog.export.output_files import OutputFile, OutputFiles
 from kafkalog.optional_packages import require
 from kafkalog.query.records import Records
+from kafkalog.query.scan import warn_of_internal, without_internal
 from kafkalog.renamed import renamed_arguments
 from kafkalog.storage.durable_file import DISK, Disk
 from kafkalog.storage.file_names import parse_file_name, parse_partition_dir
 from kafkalog.storage.log_directory import ROOT_FILES
+from kafkalog.values.value_decoding import DecodeArguments, decoder_of, read_options
 
 if TYPE_CHECKING:
     from kafkalog.query.scan import Scan
+    from kafkalog.values.value_decoding import DecodeOptions, ValueDecoder
 
+PartitionBy: TypeAlias = Literal["date"]
 FORMATS: Final = ("parquet", "jsonl", "csv", "arrow")
 COMPRESSIONS: Final = ("zstd", "snappy", "gzip", "lz4", "none")
 IN_THE_PATH: Final = ("topic", "partition")
 NO_TOPIC: Final = "__HIVE_DEFAULT_PARTITION__"
 """The name of null or an empty string in a path, as in Hive and Spark."""
 ROW_GROUP_BYTES: Final = 64 << 20
-OLD_FILES: Final = "topic=*/partition=*/part-*"
+OLD_FILES: Final = ("topic=*/partition=*/part-*", "topic=*/partition=*/date=*/part-*")
+OPEN_FILES: Final = 16
+"""Files of dates that are written at the same time; more parts of a date follow."""
 
 
 class Writer(Protocol):
@@ -95,7 +104,7 @@ class TableWriter:
             [_decoded_type(column) for column in self._read_schema]
         )
         self._buffered: list[Any] = []
-        self._buffered_bytes = 0
+        self.buffered_bytes = 0
         if form == "parquet":
             parquet = require("pyarrow.parquet", "arrow")
             self._file = parquet.ParquetWriter(
@@ -112,21 +121,22 @@ class TableWriter:
         """Add a record batch of Arrow; it is kept until its row group is written."""
         batch = rows.select(self._read_schema.names)
         self._buffered.append(batch)
-        self._buffered_bytes += batch.nbytes
-        if self._buffered_bytes >= ROW_GROUP_BYTES:
-            self._write_group()
+        self.buffered_bytes += batch.nbytes
+        if self.buffered_bytes >= ROW_GROUP_BYTES:
+            self.write_group()
 
     def close(self) -> None:
         """Write the last row group, and the end of the format."""
         try:
-            self._write_group()
+            self.write_group()
         finally:
             self._file.close()
 
-    def _write_group(self) -> None:
+    def write_group(self) -> None:
+        """Write the rows that are kept as a row group."""
         if self._buffered:
             table = self._to_table(self._buffered, self._read_schema)
-            self._buffered, self._buffered_bytes = [], 0
+            self._buffered, self.buffered_bytes = [], 0
             self._file.write_table(table.cast(self._schema))
 
 
@@ -204,10 +214,12 @@ def write_files(
     destination: Path,
     form: str,
     *,
+    partition_by: PartitionBy | None = None,
     compression: str = "zstd",
     reversible: bool = False,
     keep_batches: bool = False,
     disk: Disk = DISK,
+    **decoding: Unpack[DecodeArguments],
 ) -> ExportResult:
     """Write the records of a scan to files, which are on disk when this returns.
 
@@ -222,6 +234,11 @@ def write_files(
         A directory, or a file if it has an extension.
     form : {"parquet", "jsonl", "csv", "arrow"}
         The format.
+    partition_by : {"date"}, optional
+        Whether each partition has a file for each UTC date of its records' timestamps,
+        in a directory such as ``date=2026-11-27``; only for a directory of Parquet or
+        Arrow files. Files of at most `OPEN_FILES` dates are written at the same time: a
+        log whose timestamps are in no order may have several files of a date.
     compression : {"zstd", "snappy", "gzip", "lz4", "none"}
         The compression of Parquet files.
     reversible : bool
@@ -231,6 +248,11 @@ def write_files(
         Whether reversible files also have the bytes of each batch.
     disk : Disk
         What makes the changes to files.
+    **decoding : DecodeArguments
+        How keys and values become typed columns of Parquet and Arrow files:
+        ``key_format`` and ``value_format`` as the format of `kafkalog.values.decode`,
+        and its ``schemas``, ``schema``, ``errors`` and ``flatten``. Without a format, a
+        column is as the scan has it: bytes, or text.
 
     Returns
     -------
@@ -258,7 +280,20 @@ def write_files(
     (1, '0')
     """
     export: _FileExport
-    if reversible or keep_batches:
+    options = read_options(**decoding)
+    if partition_by not in (None, "date"):
+        raise ValueError(f"partition_by {partition_by!r}, expected date")
+    if (reversible or keep_batches) and (options or partition_by):
+        raise ConfigError("expected no formats and no partition_by with reversible")
+    if form in ("parquet", "arrow") and (options or partition_by or scan.text):
+        export = _TableExport(
+            scan, destination, form, compression, disk, partition_by, options
+        )
+    elif options or partition_by:
+        raise ConfigError(
+            f"expected parquet or arrow with formats and dates, got {form}"
+        )
+    elif reversible or keep_batches:
         export = _ReversibleExport(
             scan, destination, form, compression, disk, keep_batches
         )
@@ -300,7 +335,7 @@ class _FileExport:
         self._scan = replace(scan, columns=read, problems=[])
         self._writer: Writer | None = None
         self._files = OutputFiles(out, disk)
-        self._parts = Counter[Path]()
+        self._numbers = Counter[Path]()
         self.result = ExportResult()
 
     def run(self) -> None:
@@ -312,7 +347,7 @@ class _FileExport:
             if not self._one_file:
                 here = (records.topic, int(records.partition[0]))
                 if here != place:
-                    self._begin(self._path_for(*here))
+                    self._begin(self._next_part(self._folder(*here)))
                     place = here
             if self._writer is not None:
                 self._writer.write(records)
@@ -324,17 +359,19 @@ class _FileExport:
         self.result.problems = self._scan.problems
         return (records for records in chunks if len(records))
 
-    def _path_for(self, topic: str, partition: int) -> Path:
-        folder = self._out / f"topic={topic or NO_TOPIC}" / f"partition={partition}"
-        number = self._parts[folder]
-        self._parts[folder] += 1
+    def _folder(self, topic: str, partition: int) -> Path:
+        return self._out / f"topic={topic or NO_TOPIC}" / f"partition={partition}"
+
+    def _next_part(self, folder: Path) -> Path:
+        number = self._numbers[folder]
+        self._numbers[folder] += 1
         return folder / f"part-{number:05d}.{self._form}"
 
     def _begin(self, path: Path) -> None:
         self._finish()
-        file = self._files.create(path)
+        self._file = self._files.create(path)
         self.result.files.append(path)
-        self._writer = self._open(file)
+        self._writer = self._open(self._file)
 
     def _open(self, file: OutputFile) -> Writer:
         if self._form in ("jsonl", "csv"):
@@ -348,18 +385,142 @@ class _FileExport:
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.close()
-            self._files.complete()
+            self._file.complete()
 
     def publish(self) -> None:
         """Give all files their names, in place of the files of an earlier export."""
         self._finish()
-        old = [] if self._one_file else sorted(self._out.glob(OLD_FILES))
-        self._files.publish(old)
+        old = () if self._one_file else OLD_FILES
+        self._files.publish(
+            sorted(path for form in old for path in self._out.glob(form))
+        )
 
     def discard(self) -> None:
         """Remove the files, unless they have got their names."""
         self._writer = None
         self._files.discard()
+
+
+@dataclass(slots=True)
+class _OpenFile:
+    """A file of a partition or a date that is being written."""
+
+    file: OutputFile
+    writer: TableWriter
+
+    def close(self) -> None:
+        """Write the end of the file, and force it to disk."""
+        self.writer.close()
+        self.file.complete()
+
+
+class _TableExport(_FileExport):
+    """An export of text or typed columns, or with a file for each date."""
+
+    def __init__(
+        self,
+        scan: Scan,
+        out: Path,
+        form: str,
+        compression: str,
+        disk: Disk,
+        partition_by: PartitionBy | None,
+        options: DecodeOptions | None,
+    ) -> None:
+        super().__init__(scan, out, form, compression, disk)
+        if partition_by is not None and self._one_file:
+            raise ConfigError(
+                f"expected a directory with partition_by, got a file: {out}"
+            )
+        needed = dict.fromkeys((*self._columns, "topic", "partition", "offset"))
+        if partition_by is not None:
+            needed["timestamp"] = None
+        kept = scan
+        if options is not None:
+            kept, left_out = without_internal(scan)
+            warn_of_internal(left_out)
+        self._scan = replace(kept, columns=tuple(needed), problems=[])
+        self._by_date = partition_by is not None
+        self._open_files: OrderedDict[Path, _OpenFile] = OrderedDict()
+        self._decoder: ValueDecoder | None = None
+        self._schema = self._scan.schema
+        if options is not None:
+            self._decoder = decoder_of(self._scan, options)
+            self._schema = self._decoder.schema
+        extra = needed.keys() - set(self._columns)
+        fields = [field for field in self._schema if field.name not in extra]
+        self._schema = require("pyarrow", "arrow").schema(fields)
+
+    def run(self) -> None:
+        """Read and write all records, starting a file at each partition and date."""
+        if self._one_file:
+            self._file_at(self._out)
+        for batch in self._batches():
+            place = batch["topic"][0].as_py(), batch["partition"][0].as_py()
+            for path, rows in self._parts(batch, self._folder(*place)):
+                self._file_at(path).writer.write_rows(rows)
+            self._bound_memory()
+            self.result.records += len(batch)
+
+    def _batches(self) -> Iterator[Any]:
+        """Yield decoded batches, each of one partition, none of them empty."""
+        from kafkalog.export.arrow import to_batches
+
+        def read() -> Iterator[Any]:
+            for batch in to_batches(self._scan):
+                self.result.problems = self._scan.problems
+                yield batch
+            self.result.problems = self._scan.problems
+
+        batches = read() if self._decoder is None else self._decoder.stream(read())
+        return (batch for batch in batches if len(batch))
+
+    def _parts(self, batch: Any, folder: Path) -> Iterator[tuple[Path, Any]]:
+        """Yield the paths of the folders that rows of a batch are for, and the rows."""
+        if not self._by_date:
+            yield (self._out if self._one_file else folder), batch
+            return
+        from kafkalog.export.arrow import dates
+
+        compute = require("pyarrow.compute", "arrow")
+        days = dates(batch["timestamp"])
+        for day in days.unique():
+            if day.is_valid:
+                name, rows = day.as_py().isoformat(), compute.equal(days, day)
+            else:
+                name, rows = NO_TOPIC, days.is_null()
+            yield folder / f"date={name}", batch.filter(rows)
+
+    def _file_at(self, folder: Path) -> _OpenFile:
+        """Return the file that is written in a folder, a new one if there is none."""
+        found = self._open_files.get(folder)
+        if found is None:
+            while len(self._open_files) >= (OPEN_FILES if self._by_date else 1):
+                _, oldest = self._open_files.popitem(last=False)
+                oldest.close()
+            path = folder if self._one_file else self._next_part(folder)
+            file = self._files.create(path)
+            self.result.files.append(path)
+            writer = TableWriter(file, self._schema, self._form, self._compression)
+            found = self._open_files[folder] = _OpenFile(file, writer)
+        self._open_files.move_to_end(folder)
+        return found
+
+    def _bound_memory(self) -> None:
+        """Write row groups while all files together keep more than one."""
+        writers = [one.writer for one in self._open_files.values()]
+        while sum(writer.buffered_bytes for writer in writers) >= ROW_GROUP_BYTES:
+            max(writers, key=lambda writer: writer.buffered_bytes).write_group()
+
+    def _finish(self) -> None:
+        while self._open_files:
+            _, oldest = self._open_files.popitem(last=False)
+            oldest.close()
+
+    def discard(self) -> None:
+        """Remove the files, unless they have got their names."""
+        self._open_files.clear()
+        super().discard()
 
 
 class _ReversibleExport(_FileExport):
@@ -398,7 +559,7 @@ class _ReversibleExport(_FileExport):
         for topic, partition, rows, _ in rows_of:
             if not self._one_file and (topic, partition) != place:
                 place = topic, partition
-                self._begin(self._path_for(*place))
+                self._begin(self._next_part(self._folder(*place)))
             if isinstance(self._writer, TableWriter):
                 self._writer.write_rows(rows)
             self.result.records += len(rows) - rows["offset"].null_count

@@ -91,9 +91,10 @@ class OutputFiles:
     >>> with tempfile.TemporaryDirectory() as directory:
     ...     out = Path(directory, "out.csv")
     ...     files = OutputFiles(out, DISK)
-    ...     _ = files.create(out).write(b"topic,offset")
+    ...     file = files.create(out)
+    ...     _ = file.write(b"topic,offset")
     ...     before = out.exists()
-    ...     files.complete()
+    ...     file.complete()
     ...     files.publish(old=[])
     ...     before, out.read_text()
     (False, 'topic,offset')
@@ -118,10 +119,6 @@ class OutputFiles:
             with _errors_of(path):
                 opened.truncate(0)
         return file
-
-    def complete(self) -> None:
-        """Force the file created last to disk."""
-        self._files[-1].complete()
 
     def publish(self, old: Iterable[Path]) -> None:
         """Give all files their names, in place of `old`; all are complete.

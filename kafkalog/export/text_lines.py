@@ -21,7 +21,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.export.internal_topic_json import decoded_cells, on_one_line
+from kafkalog.export.internal_topic_json import on_one_line
 from kafkalog.formats.layout import NO_TIMESTAMP
 from kafkalog.query.chunk_columns import BytesColumn, HeadersColumn
 from kafkalog.query.records import Records
@@ -38,6 +38,10 @@ BASE64: Final = "base64"
 ALL_TEXT: Final[Mapping[str, str]] = {}
 """The spelling of no column is set, so that it is `TEXT`."""
 
+Decoded = Mapping[str, list[str | None]]
+"""Columns of a chunk that are JSON already; None is null."""
+NOT_DECODED: Final[Decoded] = {}
+
 ON_ONE_LINE: Final = str.maketrans("\t\n\r", "   ")
 """In valid JSON, these characters are only between tokens."""
 
@@ -46,14 +50,13 @@ def json_lines(
     records: Records,
     columns: tuple[str, ...],
     *,
-    decode: bool = False,
+    decoded: Decoded = NOT_DECODED,
     spellings: Mapping[str, str] = ALL_TEXT,
 ) -> list[str]:
     r"""Return each record as a JSON object, its members named and ordered as `columns`.
 
-    `spellings` has those of key and value that are not `TEXT`. With `decode`, keys and
-    values of internal topics are spelled as `decoded_cells` does; this needs the
-    columns key, value and is_control.
+    `spellings` has those of key and value that are not `TEXT`. Columns in `decoded` are
+    JSON already, None for null.
 
     >>> import kafkalog
     >>> batch = kafkalog.RecordBatchBuilder(base_offset=7)
@@ -63,7 +66,6 @@ def json_lines(
     >>> json_lines(records, columns)
     ['{"offset": 7, "timestamp": null, "key": {"base64": "/w=="}, "value": "é"}']
     """
-    decoded = decoded_cells(records) if decode else {}
     cells = [
         [cell or NULL for cell in decoded[name]]
         if name in decoded
@@ -81,7 +83,7 @@ def csv_lines(
     records: Records,
     columns: tuple[str, ...],
     *,
-    decode: bool = False,
+    decoded: Decoded = NOT_DECODED,
     spellings: Mapping[str, str] = ALL_TEXT,
 ) -> list[str]:
     """Return each record as a line of CSV, without a line end.
@@ -89,7 +91,6 @@ def csv_lines(
     Headers are a cell of JSON; timestamps are in ms since 1970. A cell is text, so that
     the spellings `TEXT` and `JSON` are the same.
     """
-    decoded = decoded_cells(records) if decode else {}
     cells = [
         [quote_csv(cell) if cell else "" for cell in decoded[name]]
         if name in decoded

@@ -72,10 +72,8 @@ class AvroFormat:
             ids = schema_ids(values).fill_null(NO_ID).to_numpy()
             values = payloads(values)
         rows: list[Any] = [None] * len(values)
-        faults = dict.fromkeys(
-            np.flatnonzero(valid & (ids == NO_ID)).tolist(),
-            f"{NOT_FRAMED}, found other bytes",
-        )
+        others = np.flatnonzero(valid & (ids == NO_ID)).tolist()
+        faults = dict.fromkeys(others, NOT_FRAMED)
         for schema_id in np.unique(ids).tolist():
             if schema_id == NO_ID:
                 continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, get_args
 
 from kafkalog.errors import InvalidValueError
 from kafkalog.optional_packages import require
@@ -14,7 +14,7 @@ from kafkalog.query.scan import Scan, warn_of_internal, without_internal
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kafkalog.values.value_format import Sample, ValueFormat
+    from kafkalog.values.value_format import Faults, Sample, ValueFormat
 
 Format = Literal["json", "avro", "protobuf"]
 OnFault = Literal["raise", "column"]
@@ -140,6 +140,45 @@ def decode(
     from kafkalog.export.batch_streams import stream_of
 
     return stream_of(decoder.schema, decoded)
+
+
+class DecodeArguments(TypedDict, total=False):
+    """The options of `decode` where keys and values each may have a format."""
+
+    key_format: str | None
+    value_format: str | None
+    schemas: Any
+    schema: Any
+    errors: OnFault
+    flatten: bool
+
+
+def read_options(
+    *, key_format: str | None = None, value_format: str | None = None, **others: Any
+) -> DecodeOptions | None:
+    """Return how columns are decoded, None if neither has a format.
+
+    >>> read_options(value_format="avro", schemas="schemas").formats
+    {'value': 'avro'}
+    """
+    given = {"key": key_format, "value": value_format}
+    formats = {name: form for name, form in given.items() if form is not None}
+    if formats:
+        return DecodeOptions(formats=formats, **others)
+    if others:
+        raise ValueError(f"{min(others)}, expected with key_format or value_format")
+    return None
+
+
+def decoder_of(scan: Scan, options: DecodeOptions) -> ValueDecoder:
+    """Return the decoder of a scan, from whose first records schemas are found.
+
+    Its batches have to have the columns of the scan, and may have more.
+    """
+    options.check(scan.columns)
+    read, batches = _open_scan(scan, ())
+    decoder, _ = options.prepare(read, batches)
+    return decoder
 
 
 def _open_scan(scan: Scan, more: tuple[str, ...]) -> tuple[pa.Schema, Iterator[Any]]:
@@ -308,26 +347,33 @@ class ValueDecoder:
                 yield self.decode(block, row)
                 row += len(block)
 
+    def values(self, batch: pa.RecordBatch) -> Iterator[tuple[str, Any, Faults]]:
+        """Yield the name, the values and the faults of each decoded column."""
+        pa = require("pyarrow", "arrow")
+        for name, format in self._formats.items():
+            array = batch[name]
+            values = array if array.type == pa.binary() else array.cast(pa.binary())
+            yield name, *format.decode(values)
+
     def decode(self, batch: pa.RecordBatch, first_row: int = 0) -> pa.RecordBatch:
         """Return a decoded batch, whose first row is `first_row` of its stream.
 
         Raises `InvalidValueError`, unless errors go to a column.
         """
         pa = require("pyarrow", "arrow")
+        found = {name: (values, faults) for name, values, faults in self.values(batch)}
         arrays: list[Any] = []
         for name, array in zip(batch.schema.names, batch.columns, strict=True):
-            format = self._formats.get(name)
-            if format is None:
+            if name not in found:
                 arrays += [array] * (name not in self._hidden)
                 continue
-            values = array if array.type == pa.binary() else array.cast(pa.binary())
-            decoded, faults = format.decode(values)
-            if self._options.flatten and pa.types.is_struct(format.type):
+            decoded, faults = found[name]
+            if self._options.flatten and pa.types.is_struct(decoded.type):
                 arrays += decoded.flatten()
             else:
                 arrays.append(decoded)
             if self._options.errors == "column":
-                arrays.append(_error_column(values, faults))
+                arrays.append(_error_column(array, faults))
             elif faults:
                 row = min(faults)
                 raise self._invalid(
@@ -380,5 +426,6 @@ def _error_column(values: pa.Array, faults: Mapping[int, str]) -> pa.Array:
         return pa.nulls(len(values), _error_type())
     rows: list[Any] = [None] * len(values)
     for row, reason in faults.items():
-        rows[row] = {"reason": reason, "bytes": values[row].as_py()}
+        value = values[row].cast(pa.binary()).as_py()
+        rows[row] = {"reason": reason, "bytes": value}
     return pa.array(rows, _error_type())

@@ -77,8 +77,8 @@ def test_another_run_at_the_same_time_is_refused(tmp_path, monkeypatch):
             "--overwrite, expected without --format delta",
         ),
         (
-            ["--format", "parquet", "--partition-by", "date"],
-            "--partition-by, expected with --format delta",
+            ["--format", "csv", "--partition-by", "date"],
+            "--partition-by, expected with a directory of parquet or arrow, or",
         ),
         (["--format", "delta", "--start-timestamp", "5"], "no bounds on timestamps"),
     ],

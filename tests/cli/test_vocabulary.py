@@ -14,6 +14,7 @@ from kafkalog.copies.record_selection import RecordFilters
 from kafkalog.export.delta_table import append_new
 from kafkalog.export.file_export import write_files
 from kafkalog.query.scan import ScanArguments
+from kafkalog.values.value_decoding import DecodeArguments
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 WORDS = PAGE.partition("\n## Words\n")[2].partition("\n## ")[0]
@@ -33,7 +34,11 @@ FUNCTIONS = {
     "append_new": append_new,
     "import_logs": import_logs,
 }
-KEYWORDS = {"ScanArguments": ScanArguments, "RecordFilters": RecordFilters}
+KEYWORDS = {
+    "ScanArguments": ScanArguments,
+    "RecordFilters": RecordFilters,
+    "DecodeArguments": DecodeArguments,
+}
 OTHER_DEFAULTS = {
     ("head", "--limit"),
     ("tail", "--limit"),

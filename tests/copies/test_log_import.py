@@ -359,7 +359,9 @@ def test_a_table_by_date_that_was_compacted_comes_back(tmp_path):
                 builder.append(None, value, timestamp=T + day * ((base + i) % 4))
             batches.append(builder.build())
         logs = written(tmp_path, *batches, name=topic)
-    table = exported(logs, tmp_path / "table", "delta", by_date=True, commit_bytes=900)
+    table = exported(
+        logs, tmp_path / "table", "delta", partition_by="date", commit_bytes=900
+    )
     import_logs(table, tmp_path / "back")
     assert segments_of(tmp_path / "back") == segments_of(logs)
     DeltaTable(table).optimize.z_order(["value"])

@@ -65,12 +65,12 @@ def test_all_files_of_a_table_are_forced_to_disk_before_an_export_returns(
     grow, tmp_path
 ):
     out, disk = tmp_path / "lake", SyncedDisk()
-    append_new(grow(), out, commit_bytes=1, by_date=True, disk=disk)
+    append_new(grow(), out, commit_bytes=1, partition_by="date", disk=disk)
     files, directories = paths_in(out)
     assert files <= {*disk.files}
     assert directories <= {*disk.directories}
     after = SyncedDisk()
-    append_new(grow(), out, by_date=True, disk=after)
+    append_new(grow(), out, partition_by="date", disk=after)
     new = paths_in(out)[0] - files
     assert new <= {*after.files}
     commit = last_commit(out)

@@ -121,7 +121,7 @@ def test_dates_are_those_of_utc(tmp_path):
     for timestamp in days:
         builder.append(None, b"", timestamp=timestamp)
     (topic / f"{0:020d}.log").write_bytes(builder.build())
-    append_new(kafkalog.scan(topic), tmp_path / "lake", by_date=True)
+    append_new(kafkalog.scan(topic), tmp_path / "lake", partition_by="date")
     table = DeltaTable(tmp_path / "lake")
     assert table.metadata().partition_columns == ["topic", "date"]
     rows = table.to_pyarrow_table().sort_by("offset")
@@ -145,7 +145,7 @@ def test_a_timestamp_beyond_microseconds_is_an_error_and_nothing_is_appended(
         f"timestamp {time} of days-0 at offset 2, expected -{most} to {most}, which "
         "Delta's microseconds can hold"
     )
-    for options in ({}, {"by_date": True}, {"reversible": True}):
+    for options in ({}, {"partition_by": "date"}, {"reversible": True}):
         out = tmp_path / "-".join(["lake", *options])
         with pytest.raises(InvalidRecordError, match=message):
             append_new(kafkalog.scan(topic), out, **options)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,22 +14,29 @@ from kafkalog.cli import exits
 from kafkalog.cli.command_options import (
     LocalPath,
     ScanOptions,
+    ValueOptions,
     compression_option,
     copied_argument,
     dry_run_option,
     examples,
     quiet_option,
     scan_options,
+    value_options,
     verbose_option,
 )
 from kafkalog.cli.terminal import escape, progress_bar
 from kafkalog.reports import counted
 
 if TYPE_CHECKING:
+    from kafkalog.progress import Progress
+    from kafkalog.query.scan import Scan
+    from kafkalog.query.scan_columns import Text
     from kafkalog.storage.location import Location
 
 FORMATS: Final = ("parquet", "jsonl", "csv", "arrow")
 DELTA: Final = "delta"
+TABLES: Final = ("parquet", "arrow")
+VALUE_FORMATS: Final = ("json", "avro", "protobuf")
 COMPRESSED: Final = frozenset(
     ("gz", "gzip", "zst", "zstd", "bz2", "xz", "lz4", "snappy", "sz", "br", "zip")
 )
@@ -55,9 +65,24 @@ COMPRESSED: Final = frozenset(
 @click.option(
     "--partition-by",
     type=click.Choice(["date"]),
-    help="With --format delta, partition the table by the records' UTC date too.",
+    help="Partition Parquet and Arrow files, or the Delta table, by the records' UTC "
+    "date too.",
 )
 @scan_options
+@value_options
+@click.option(
+    "--flatten",
+    is_flag=True,
+    help="Make columns of the members of typed keys and values, in place of one.",
+)
+@click.option(
+    "--errors",
+    type=click.Choice(["stop", "column"]),
+    default="stop",
+    show_default=True,
+    help="At a key or value that is not of its format, stop, or write null, and the "
+    "reason and bytes in a column of their own.",
+)
 @compression_option
 @click.option(
     "--reversible",
@@ -81,6 +106,9 @@ def command(
     form: str | None,
     partition_by: str | None,
     options: ScanOptions,
+    values: ValueOptions,
+    flatten: bool,
+    errors: str,
     compression: str,
     reversible: bool,
     keep_batches: bool,
@@ -122,26 +150,34 @@ def command(
     if dry_run and (form == DELTA or reversible):
         reason = "expected without --format delta, --reversible and --keep-batches"
         raise click.UsageError(f"--dry-run, {reason}")
+    decoding = _decoding(values, form, flatten=flatten, errors=errors)
+    if reversible and decoding:
+        raise click.UsageError("--reversible, expected without --value-format")
     if form == DELTA:
         if overwrite:
             raise click.UsageError("--overwrite, expected without --format delta")
         written = {
-            "by_date": partition_by == "date",
+            "partition_by": partition_by,
             "compression": compression,
             "reversible": reversible,
             "keep_batches": keep_batches,
+            **decoding,
         }
-        _append(paths, destination, options, written, quiet=quiet)
+        read = partial(_scan, options, values, paths)
+        _append(read, destination, written, quiet=quiet)
         return
-    if partition_by is not None:
-        raise click.UsageError("--partition-by, expected with --format delta")
+    if partition_by is not None and (
+        form not in TABLES or file_export.is_one_file(destination)
+    ):
+        reason = "expected with a directory of parquet or arrow, or --format delta"
+        raise click.UsageError(f"--partition-by, {reason}")
     try:
         file_export.check_target(destination, overwrite=overwrite)
     except (FileExistsError, PermissionError) as error:
         raise exits.Refused.of(error) from None
     file_export.check_parent(destination)
     with progress_bar(destination.name, quiet=quiet) as progress:
-        scan = options.scan(paths, progress)
+        scan = _scan(options, values, paths, progress)
         if dry_run:
             click.echo(f"{scan.count():,} records to write", err=True)
             exits.report_problems(scan.problems)
@@ -150,9 +186,11 @@ def command(
             scan,
             destination,
             form,
+            partition_by="date" if partition_by else None,
             compression=compression,
             reversible=reversible,
             keep_batches=keep_batches,
+            **decoding,
         )
     if not quiet:
         files = counted(len(done.files), "file")
@@ -160,10 +198,57 @@ def command(
     exits.report_problems(done.problems)
 
 
-def _append(
-    paths: tuple[Location, ...],
-    out: Path,
+def _decoding(
+    values: ValueOptions, form: str, *, flatten: bool, errors: str
+) -> dict[str, Any]:
+    """Return the arguments that make typed columns; none without a typed format."""
+    formats = values.formats
+    typed = {name: one for name, one in formats.items() if one in VALUE_FORMATS}
+    if "base64" in formats.values():
+        raise click.UsageError("--value-format base64, expected with cat, head or tail")
+    if formats and form not in (*TABLES, DELTA):
+        reason = "expected with --format parquet, arrow or delta"
+        raise click.UsageError(f"--value-format, {reason}")
+    if not typed:
+        if values.schemas or values.schema or flatten or errors != "stop":
+            reason = "expected with --value-format json, avro or protobuf"
+            raise click.UsageError(f"--schemas, --flatten or --errors, {reason}")
+        return {}
+    return {
+        **{f"{name}_format": one for name, one in typed.items()},
+        **values.arguments(),
+        "flatten": flatten,
+        "errors": "raise" if errors == "stop" else errors,
+    }
+
+
+def _scan(
     options: ScanOptions,
+    values: ValueOptions,
+    paths: tuple[Location, ...],
+    progress: Progress | None = None,
+) -> Scan:
+    """Return the scan of an export, without internal topics if columns are typed."""
+    scan = options.scan(paths, progress)
+    formats = values.formats
+    if not formats:
+        return scan
+    from kafkalog.cli.value_cells import named_only
+
+    text: Text = False
+    match formats.get("key"), formats.get("value"):
+        case "text", "text":
+            text = True
+        case "text", _:
+            text = "key"
+        case _, "text":
+            text = "value"
+    return replace(named_only(scan), text=text)
+
+
+def _append(
+    read: Callable[[Progress | None], Scan],
+    out: Path,
     written: dict[str, Any],
     *,
     quiet: bool,
@@ -180,7 +265,7 @@ def _append(
     check_parent(out)
     try:
         with progress_bar(out.name, quiet=quiet) as progress:
-            scan = options.scan(paths, progress)
+            scan = read(progress)
             done = delta_table.append_new(scan, out, **written)
     except CommitConflictError as error:
         raise exits.Refused.of(error) from None

@@ -9,13 +9,14 @@ import click
 from kafkalog.cli import command_output
 from kafkalog.cli.command_options import (
     ScanOptions,
+    ValueOptions,
     decode_option,
     examples,
     format_options,
     limit_option,
     scan_options,
     sources_argument,
-    spelling_options,
+    value_options,
 )
 
 if TYPE_CHECKING:
@@ -35,14 +36,14 @@ if TYPE_CHECKING:
 @sources_argument
 @scan_options
 @limit_option("Number of records in total.", default=10)
-@spelling_options
+@value_options
 @decode_option
 @format_options
 def command(
     paths: tuple[Location, ...],
     options: ScanOptions,
     limit: int,
-    spellings: dict[str, str],
+    values: ValueOptions,
     decode: bool,
     form: str | None,
     no_color: bool,
@@ -55,5 +56,5 @@ def command(
         limit=limit,
         no_color=no_color,
         decode=decode,
-        spellings=spellings,
+        values=values,
     )

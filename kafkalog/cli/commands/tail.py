@@ -12,13 +12,14 @@ import click
 from kafkalog.cli import command_output, exits
 from kafkalog.cli.command_options import (
     ScanOptions,
+    ValueOptions,
     decode_option,
     examples,
     format_options,
     limit_option,
     sources_argument,
-    spelling_options,
     tail_options,
+    value_options,
 )
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     metavar="SECONDS",
     help="Time between two checks for new records.",
 )
-@spelling_options
+@value_options
 @decode_option
 @format_options
 def command(
@@ -61,7 +62,7 @@ def command(
     limit: int,
     follow: bool,
     interval: float,
-    spellings: dict[str, str],
+    values: ValueOptions,
     decode: bool,
     form: str | None,
     no_color: bool,
@@ -81,19 +82,21 @@ def command(
     if follow:
         form = command_output.chosen_format(form)
         shown, importance = scan.columns, command_output.scan_importance(scan)
+        scan, cells = values.prepare(scan, decode=decode)
         scan = command_output.decodable(scan) if decode else scan
         with command_output.RecordPrinter(
             shown,
             form,
             no_color=no_color,
             decode=decode,
-            spellings=spellings,
+            values=values,
+            cells=cells,
             importance=importance,
         ) as printer:
             _follow(scan, paths, options, interval, printer)
         return
     command_output.print_records(
-        scan, form, no_color=no_color, decode=decode, spellings=spellings
+        scan, form, no_color=no_color, decode=decode, values=values
     )
 
 
