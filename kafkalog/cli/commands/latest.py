@@ -9,13 +9,14 @@ import click
 from kafkalog.cli import command_output
 from kafkalog.cli.command_options import (
     ScanOptions,
+    ValueOptions,
     decode_option,
     examples,
     format_options,
     latest_options,
     limit_option,
     sources_argument,
-    spelling_options,
+    value_options,
 )
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     "partition, it is read several times.",
 )
 @limit_option("Print at most this many records.")
-@spelling_options
+@value_options
 @decode_option
 @format_options
 def command(
@@ -57,7 +58,7 @@ def command(
     tombstones: bool,
     memory_bytes: int,
     limit: int | None,
-    spellings: dict[str, str],
+    values: ValueOptions,
     decode: bool,
     form: str | None,
     no_color: bool,
@@ -81,5 +82,5 @@ def command(
         limit=limit,
         no_color=no_color,
         decode=decode,
-        spellings=spellings,
+        values=values,
     )
