@@ -9,6 +9,8 @@
 #   make lint       style, types, spelling, and no warning from the compiler
 #   make build      sdist and wheel into dist/, each tried in an empty environment; an
 #                   editable install tried from several directories
+#   make wheels     in dist/ also a wheel for each other Python found, and for ARM64, each
+#                   tried in an empty environment
 #   make fuzz       hostile input, SECONDS of it for each parser (600)
 #   make sanitize   kernels, parsers and campaigns under sanitizers of addresses and sums
 #   make bench      benchmarks, docs/performance.md and the table of README.md;
@@ -47,7 +49,7 @@ WAITING := 3
 # Prints where an environment has its packages.
 PACKAGES := python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 
-# What compiles the kernels, at the versions that the extras pin.
+# What compiles the kernels, at the versions that the groups pin.
 COMPILERS = $(shell sed -n 's/^ *"\(cython==.*\|setuptools==.*\)",/\1/p' pyproject.toml)
 KERNELS := $(wildcard kafkalog/_speedups/*.pyx kafkalog/_speedups/*.pxd kafkalog/_speedups/*.h kafkalog/storage/*.pyx)
 SETTINGS := pyproject.toml setup.py
@@ -59,6 +61,7 @@ COPY_JARS := org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-depende
 NEEDS_JAVA = without=$$(tests/spark/java.sh) || { echo "left out: $@, as there is $$without"; exit 0; }
 NEEDS_BROKER = $(NEEDS_JAVA); command -v mvn >/dev/null || { echo "left out: $@, as there is no Maven found"; exit 0; }
 NEEDS_CHROMIUM = without=$$(tests/docs/chromium.sh) || { echo "left out: $@, as there is $$without"; exit 0; }
+NEEDS_ARM64 = for needed in apt-get aarch64-linux-gnu-gcc qemu-aarch64; do command -v $$needed >/dev/null || { echo "left out: $@, as there is no $$needed found"; exit 0; }; done
 NEEDS_ATHERIS = $(BIN)/python -c 'import atheris' 2>/dev/null || { echo "left out: $@, as there is no atheris for this Python"; exit 0; }
 MODULES := $(shell find kafkalog pyspark_kafkalog -name '*.py' -o -name '*.pyi' -o -name '*.json')
 PARSERS := $(wildcard tests/speedups tests/codecs tests/text tests/formats tests/messages tests/decoding tests/encoding tests/validation tests/segment tests/indexes)
@@ -76,7 +79,7 @@ SANITIZED = KAFKALOG_SANITIZE=1 PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 
 	LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libstdc++.so)" \
 	../../$(BIN)/python -m pytest -q -n $(JOBS)
 
-.PHONY: help test test-long lint build fuzz sanitize bench docs demo clean
+.PHONY: help test test-long lint build wheels wheel-arm64 fuzz sanitize bench docs demo clean
 .PHONY: compile debug sanitized kafka-classes measured $(PARTS:%=bench-%)
 .PHONY: test-suite test-slow test-spark test-spark-slow test-spark-oldest test-interop
 .PHONY: test-pythons test-docs test-fuzz test-sanitize test-debug
@@ -240,10 +243,15 @@ lint: .venv/compiled
 	$(MAKE) debug
 	wait $$checking
 
+# An index takes wheels for Linux only if their tag states the oldest C library they run on.
+REPAIR = export PATH="$(CURDIR)/$(BIN):$$PATH"; \
+	auditwheel repair --wheel-dir dist dist/*-linux_*.whl >build/repair.log 2>&1 || { cat build/repair.log; exit 1; }; \
+	rm dist/*-linux_*.whl
+
 build: build/packages
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile tests/packaging
 
-build/packages: .venv/compiled $(MODULES) MANIFEST.in README.md LICENSE
+build/packages: .venv/releasing $(MODULES) MANIFEST.in README.md LICENSE
 	rm -rf dist
 	find build/lib-* -type f ! -name '*.so' -delete
 	for kernel in $$(find build/lib-* kafkalog -name '*.so'); do
@@ -251,6 +259,31 @@ build/packages: .venv/compiled $(MODULES) MANIFEST.in README.md LICENSE
 		test -e "$${source%%.*}.pyx" || rm "$$kernel"  # its source was removed
 	done
 	$(BIN)/python -m build --no-isolation --sdist --wheel >build/packages.log 2>&1 || { cat build/packages.log; exit 1; }
+	$(REPAIR)
+	touch $@
+
+# Other Pythons compile the sdist.
+wheels: build/packages
+	for version in $(OTHERS); do
+		rm -rf build/python$$version dist/*-cp$${version/./}-*
+		$$(tests/packaging/pythons.sh | sed -n "s/^$$version //p") -m venv build/python$$version
+		build/python$$version/bin/$(PIP) $(COMPILERS)
+		build/python$$version/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist dist/*.tar.gz
+		$(REPAIR)
+	done
+	$(MAKE) wheel-arm64
+	$(BIN)/python -m pytest -q tests/packaging/test_build.py
+
+# From the C that was compiled for this machine.
+wheel-arm64: build/packages
+	$(NEEDS_ARM64)
+	rm -f dist/*_aarch64.whl
+	tests/packaging/arm64_wheel.sh dist
+	test -z "$$(ls dist | grep linux_aarch64)" || { $(REPAIR); }
+
+# What checks archives, and the workflow that publishes them.
+.venv/releasing: .venv/compiled
+	$(BIN)/python tests/packaging/needs.py wheels | $(BIN)/$(PIP) -r /dev/stdin
 	touch $@
 
 # All of it takes about an hour; a part, as bench-java or bench-dump, measures what

