@@ -75,6 +75,7 @@ __all__ = [
     "UnknownSettingsWarning",
     "UnsupportedFormatError",
     "UnsupportedIndexError",
+    "UnsupportedVersionError",
 ]
 
 
@@ -216,6 +217,12 @@ class UnsupportedIndexError(UnsupportedFormatError):
     """Raised where a transaction index has an entry of a later version."""
 
     kafka_name = "KafkaException"
+
+
+class UnsupportedVersionError(KafkaLogError, ValueError):
+    """A request has an API or a version that is not served."""
+
+    kafka_name = "UnsupportedVersionException"
 
 
 class BatchTooLargeError(LocatedError):

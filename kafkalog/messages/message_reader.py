@@ -103,7 +103,14 @@ class MessageReader:
         return count > 0
 
     def _field(self, field: Field) -> Any:
-        self.field = field.name
+        flexible, self.field = self.flexible, field.name
+        self.flexible = flexible and not field.is_classic
+        try:
+            return self._content(field)
+        finally:
+            self.flexible = flexible
+
+    def _content(self, field: Field) -> Any:
         nullable = field.nullable(self.version)
         if isinstance(field.type, tuple):
             if nullable and self._is_null_struct(tagged=field.tag is not None):
@@ -125,7 +132,7 @@ class MessageReader:
         length = self._length(_INT16 if kind == "string" else _INT32, nullable=nullable)
         if length is None:
             return None
-        if kind == "bytes":
+        if kind in ("bytes", "records"):
             return self._bytes(length)
         if length > MAX_STRING_BYTES:
             reason = f"string field {self.field} had invalid length {length}"

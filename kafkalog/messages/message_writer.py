@@ -58,8 +58,9 @@ class MessageWriter:
         nullable = field.nullable(self.version)
         if value is None and not nullable:
             raise self._error("null, expected a value")
+        flexible, self.flexible = self.flexible, self.flexible and not field.is_classic
         self._value(field.type, value, prefixed=nullable, tagged=tagged)
-        self.field = outer
+        self.field, self.flexible = outer, flexible
 
     def _tagged_fields(
         self, fields: Iterable[Field], message: Mapping[str, Any]

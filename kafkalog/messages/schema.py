@@ -38,6 +38,7 @@ TYPE_DEFAULT: Final[Any] = object()
 _ZERO: Final[dict[str, Any]] = {
     "bool": False,
     "bytes": b"",
+    "records": b"",
     "float64": 0.0,
     "string": "",
     "uuid": ZERO_UUID,
@@ -57,8 +58,10 @@ class Field:
 
     `type` is the name of a primitive type, an `Array`, or a tuple of fields for a
     struct. The field exists in versions `since` to `until`, and may be null from
-    `nullable_since` on. It is a tagged field if it has a `tag`. Without a `default`,
-    that of the type is used: zero, an empty value, or a struct of defaults; never null.
+    `nullable_since` to `nullable_until`. It is a tagged field if it has a `tag`. With
+    `is_classic` it has the classic encoding in flexible versions, too. Without a
+    `default`, that of the type is used: zero, an empty value, or a struct of defaults;
+    never null.
     """
 
     name: str
@@ -68,6 +71,8 @@ class Field:
     nullable_since: int | None = None
     tag: int | None = None
     default: Any = TYPE_DEFAULT
+    nullable_until: int = ANY_VERSION
+    is_classic: bool = False
 
     def exists(self, version: int) -> bool:
         """Return whether `version` of the message has this field."""
@@ -75,7 +80,8 @@ class Field:
 
     def nullable(self, version: int) -> bool:
         """Return whether the field may be null in `version`."""
-        return self.nullable_since is not None and version >= self.nullable_since
+        since = self.nullable_since
+        return since is not None and since <= version <= self.nullable_until
 
     def default_in(self, version: int) -> Any:
         """Return the default of the field, its value if it is not written.

@@ -26,7 +26,7 @@ from kafkalog.messages.schema import (
 )
 
 TABLE: Final = "schemas/internal_topics.json"
-PRIMITIVES: Final = {*FIXED_WIDTH, "uuid", "string", "bytes"}
+PRIMITIVES: Final = {*FIXED_WIDTH, "uuid", "string", "bytes", "records"}
 Spec = dict[str, Any]
 
 
@@ -42,7 +42,7 @@ def schemas_of(topic: str) -> Mapping[tuple[str, int | None], Schema]:
     'OffsetCommitValue'
     """
     schemas = {}
-    for spec in _table()[topic]:
+    for spec in read_table(TABLE)[topic]:
         role = spec["type"] if "apiKey" in spec else spec["name"]
         schemas[role, spec.get("apiKey")] = schema_from(spec)
     return schemas
@@ -50,13 +50,14 @@ def schemas_of(topic: str) -> Mapping[tuple[str, int | None], Schema]:
 
 def release() -> str:
     """Return the release of Kafka that the schemas are from."""
-    text: str = _table()["release"]
+    text: str = read_table(TABLE)["release"]
     return text
 
 
 @cache
-def _table() -> dict[str, Any]:
-    text = files("kafkalog.messages").joinpath(TABLE).read_text("utf-8")
+def read_table(name: str) -> dict[str, Any]:
+    """Return a table of messages, as generated from a release of Kafka."""
+    text = files("kafkalog.messages").joinpath(name).read_text("utf-8")
     table: dict[str, Any] = json.loads(text)
     return table
 
@@ -67,6 +68,8 @@ def schema_from(spec: Spec) -> Schema:
     structs = {
         struct["name"]: struct["fields"] for struct in spec.get("commonStructs", ())
     }
+    # A version that Kafka does not offer unless it is told to.
+    highest -= bool(spec.get("latestVersionUnstable"))
     return Schema(
         spec["name"],
         _fields(spec["fields"], structs),
@@ -84,15 +87,20 @@ def _field(spec: Spec, structs: dict[str, list[Spec]]) -> Field:
     name: str = spec["name"]
     kind = _type(spec, structs)
     since, until = _range(spec.get("versions") or spec["taggedVersions"])
-    nullable = _since(spec.get("nullableVersions", "none"))
+    nullable = spec.get("nullableVersions", "none")
+    nullable_since, nullable_until = (
+        (None, ANY_VERSION) if nullable == "none" else _range(nullable)
+    )
     return Field(
         name[0].lower() + name[1:],
         kind,
         since=since,
         until=until,
-        nullable_since=None if nullable > ANY_VERSION else nullable,
+        nullable_since=nullable_since,
         tag=spec.get("tag"),
         default=_default(spec.get("default"), kind),
+        nullable_until=nullable_until,
+        is_classic=spec.get("flexibleVersions") == "none",
     )
 
 
@@ -114,7 +122,7 @@ def _default(default: Any, kind: FieldType) -> Any:
         return None
     if kind == "bool":
         return default in (True, "true")
-    return int(default) if kind in INTEGERS else default
+    return int(str(default), 0) if kind in INTEGERS else default
 
 
 def _range(versions: str) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Generator of the table of internal topics' messages from Kafka's sources.
+"""Generator of the tables of Kafka's messages from its sources: records and requests.
 
     python -m tests.schemas.make_tables KAFKA RELEASE
 
@@ -6,7 +6,7 @@ Run it for a new release of Kafka, and review the difference. New messages and f
 need no further change. ``tests/interop/test_internal_topics.py`` compares the decoder
 with that release's own classes.
 
-The table has one message per line: the content of Kafka's ``.json`` files without
+A table has one message per line: the content of Kafka's ``.json`` files without
 comments, and without members that decoding does not need (``about``, ``entityType``).
 """
 
@@ -18,9 +18,9 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-TABLE: Final = (
-    Path(__file__).parents[2] / "kafkalog/messages/schemas/internal_topics.json"
-)
+SCHEMAS: Final = Path(__file__).parents[2] / "kafkalog/messages/schemas"
+TABLE: Final = SCHEMAS / "internal_topics.json"
+PROTOCOL_TABLE: Final = SCHEMAS / "protocol.json"
 
 FOLDERS: Final = {
     "__consumer_offsets": "group-coordinator/src/main/resources/common/message",
@@ -32,12 +32,14 @@ FOLDERS: Final = {
 }
 KINDS: Final = {"coordinator-key", "coordinator-value", "metadata"}
 PROTOCOL: Final = re.compile("ConsumerProtocol(Subscription|Assignment)")
+REQUESTS: Final = {"request", "response", "header"}
 
 OF_A_MESSAGE: Final = (
     "apiKey",
     "type",
     "name",
     "validVersions",
+    "latestVersionUnstable",
     "flexibleVersions",
     "commonStructs",
     "fields",
@@ -68,6 +70,18 @@ def make(kafka: Path, release: str) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
+def make_protocol(kafka: Path, release: str) -> str:
+    """Return the table of the requests and responses in `kafka`, a checkout."""
+    paths = sorted((kafka / FOLDERS["consumer protocol"]).glob("*.json"))
+    messages = [
+        json.dumps(message, separators=(",", ":"))
+        for message in map(read_message, paths)
+        if message["type"] in REQUESTS and message["validVersions"] != "none"
+    ]
+    listed = ",\n".join(messages)
+    return f'{{\n"release": {json.dumps(release)},\n"messages": [\n{listed}\n]\n}}\n'
+
+
 def read_message(path: Path) -> dict[str, Any]:
     """Read one of Kafka's files; comments are on lines of their own."""
     text = re.sub(r"^\s*//.*$", "", path.read_text(encoding="utf-8"), flags=re.M)
@@ -83,4 +97,6 @@ def kept(spec: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    TABLE.write_text(make(Path(sys.argv[1]), sys.argv[2]), encoding="utf-8")
+    checkout, of_release = Path(sys.argv[1]), sys.argv[2]
+    TABLE.write_text(make(checkout, of_release), encoding="utf-8")
+    PROTOCOL_TABLE.write_text(make_protocol(checkout, of_release), encoding="utf-8")

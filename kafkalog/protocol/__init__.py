@@ -1,0 +1,1 @@
+"""Kafka's protocol: its requests and responses, frames, and error codes."""
