@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from kafkalog.query.scan import Scan, scan
     from kafkalog.query.splits import splits
     from kafkalog.repairs.directory_repair import repair
+    from kafkalog.server.server import serve
     from kafkalog.startup.broker_start import preflight
     from kafkalog.verification import verify
 
@@ -110,6 +111,7 @@ __all__ = [
     "salvage",
     "scan",
     "scan_indexes",
+    "serve",
     "splits",
     "stats",
     "topics",
@@ -154,6 +156,7 @@ _MODULES: Final = {
     "salvage": "copies.log_salvage",
     "scan": "query.scan",
     "scan_indexes": "query.index_scan",
+    "serve": "server.server",
     "splits": "query.splits",
     "stats": "analysis.log_stats",
     "topics": "analysis.internal_tables",

@@ -28,6 +28,11 @@ LAYERS: Final = [
         ("cli", "spark", "testing"),
         "commands, Spark, test doubles; the names of `kafkalog` itself",
     ),
+    Layer(
+        "serving",
+        ("server", "broker"),
+        "Kafka's protocol for log directories: sockets, and what a broker answers",
+    ),
     Layer("analysis", ("analysis",), "statistics, groups, lag, transactions"),
     Layer("copies", ("copies",), "log directories made from others, and from tables"),
     Layer(
@@ -57,8 +62,8 @@ LAYERS: Final = [
     ),
     Layer(
         "formats",
-        ("formats", "messages"),
-        "structures on disk; messages of internal topics",
+        ("formats", "messages", "protocol"),
+        "structures on disk; messages of internal topics; requests and responses",
     ),
     Layer(
         "base",

@@ -329,7 +329,8 @@ def verbose_option(function: Callable[..., None]) -> Callable[..., None]:
         "-v",
         "--verbose",
         is_flag=True,
-        help="Print each partition or file on standard error as work on it begins.",
+        help="Print each partition, file or connection on standard error as work on it "
+        "begins.",
     )(shown)
 
 
@@ -831,6 +832,11 @@ def _selecting(function: Callable[..., None]) -> Callable[..., None]:
 def retention_options(function: Function) -> Function:
     """Add ``--set``, ``--at`` and ``--server-properties``."""
     return with_options(RETENTION, function)
+
+
+def topic_options(function: Function) -> Function:
+    """Add ``--topic`` and ``--exclude-topic``."""
+    return with_options(TOPICS, function)
 
 
 def commit_options(function: Callable[..., None]) -> Callable[..., None]:

@@ -38,6 +38,7 @@ COMMANDS: Final = {
     "diff": "Compare two replicas, or a backup and its source.",
     "salvage": "Write what is readable of damaged logs to a new directory.",
     "heal": "Write one valid log from replicas damaged elsewhere.",
+    "serve": "Let any Kafka client consume log directories.",
     "verify": "Verify every file, and report what is corrupt.",
 }
 """The name of each command, which is its module's too, and its line of help."""

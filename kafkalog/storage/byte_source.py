@@ -87,6 +87,10 @@ class FileSource:
         self.size = status.st_size
         self._mapped: Bytes | None = None
 
+    def fileno(self) -> int:
+        """Return the descriptor of the file."""
+        return self._file.fileno()
+
     def map_memory(self) -> None:
         """Map the file: reads return views of the page cache from now on, not copies.
 

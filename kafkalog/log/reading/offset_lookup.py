@@ -8,7 +8,7 @@ Source: ``UnifiedLog.java`` (``fetchOffsetByTimestamp``), ``LogSegment.java``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,16 @@ from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.location import Location
 
 NOT_FOUND: Final = -1
+
+
+class RecordPlace(NamedTuple):
+    """The offset and the timestamp of a record; -1 if there is none."""
+
+    offset: int
+    timestamp: int
+
+
+NO_RECORD: Final = RecordPlace(NOT_FOUND, NOT_FOUND)
 
 
 def find_end(
@@ -62,19 +72,31 @@ def find_offsets_for_times(
 
     `times` ascend. So the offsets do, and each segment is opened once.
     """
-    offsets = list[int]()
+    found = find_records_for_times(directory, segments, times, start, policy)
+    return [record.offset for record in found]
+
+
+def find_records_for_times(
+    directory: Location,
+    segments: list[LogSegment],
+    times: Sequence[int],
+    start: int,
+    policy: ReadPolicy = STRICT,
+) -> list[RecordPlace]:
+    """Return offset and timestamp of the records of `find_offsets_for_times`."""
+    records = list[RecordPlace]()
     for opened in read_on(directory, from_offset(segments, start)):
-        while len(offsets) < len(times):
+        while len(records) < len(times):
             first = max(start, opened.segment.start_offset)
-            bounds = Bounds(start_offset=first, start_timestamp=times[len(offsets)])
-            offset = _find_in(opened, bounds, policy)
-            if offset is None:
+            bounds = Bounds(start_offset=first, start_timestamp=times[len(records)])
+            record = _find_in(opened, bounds, policy)
+            if record is None:
                 break
-            offsets.append(offset)
-            start = offset
-        if len(offsets) == len(times):
+            records.append(record)
+            start = record.offset
+        if len(records) == len(times):
             break
-    return offsets + [NOT_FOUND] * (len(times) - len(offsets))
+    return records + [NO_RECORD] * (len(times) - len(records))
 
 
 def find_offset_for_time(
@@ -86,8 +108,10 @@ def find_offset_for_time(
     return found
 
 
-def _find_in(opened: OpenSegment, bounds: Bounds, policy: ReadPolicy) -> int | None:
-    """Return the offset of the first record of a segment within bounds, or None."""
+def _find_in(
+    opened: OpenSegment, bounds: Bounds, policy: ReadPolicy
+) -> RecordPlace | None:
+    """Return the first record of a segment within bounds, or None."""
     timestamp = bounds.start_timestamp
     assert timestamp is not None
 
@@ -108,7 +132,8 @@ def _find_in(opened: OpenSegment, bounds: Bounds, policy: ReadPolicy) -> int | N
             workspace=Workspace(),
         ):
             if not isinstance(views, LocatedError):
-                return int(views.records["offset"][0])
+                first = views.records["offset"][0], views.records["timestamp"][0]
+                return RecordPlace(int(first[0]), int(first[1]))
             if not policy.skips:
                 raise views.located(opened.segment.path)
     return None

@@ -1,0 +1,1 @@
+"""What a broker answers: requests to responses, without sockets, threads or a clock."""

@@ -1,0 +1,134 @@
+"""ListOffsets and OffsetForLeaderEpoch: offsets by time and by leader epoch.
+
+Source: ``KafkaApis.handleListOffsetRequest``, ``Partition.fetchOffsetForTimestamp``,
+``ReplicaManager.lastOffsetForLeaderEpoch``, ``ListOffsetsRequest.java``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kafkalog.broker.catalogue import Catalogue, ServedPartition
+from kafkalog.log.leader_epochs import end_offset_for, epoch_for_offset
+from kafkalog.messages.schema import Message
+from kafkalog.protocol.error_codes import ErrorCode
+from kafkalog.protocol.frames import Request
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
+FIRST_VERSIONS: Final = {
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+"""The first version of ListOffsets in which a special timestamp has its meaning."""
+
+READ_COMMITTED: Final = 1
+NOTHING: Final = -1
+NO_EPOCH: Final = -1
+
+
+def list_offsets(catalogue: Catalogue, request: Request) -> Message:
+    """Answer the offsets of timestamps, or of the ends of logs."""
+    message = request.message
+    is_committed = message.get("isolationLevel") == READ_COMMITTED
+    topics = [
+        {
+            "name": topic["name"],
+            "partitions": [
+                {
+                    "partitionIndex": asked["partitionIndex"],
+                    **_offset(catalogue, topic["name"], asked, request, is_committed),
+                }
+                for asked in topic["partitions"]
+            ],
+        }
+        for topic in message["topics"]
+    ]
+    return {"topics": topics}
+
+
+def _offset(
+    catalogue: Catalogue,
+    topic: str,
+    asked: Message,
+    request: Request,
+    is_committed: bool,
+) -> dict[str, Any]:
+    partition = catalogue.partition(topic, asked["partitionIndex"])
+    if partition is None:
+        return {"errorCode": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    error = check_epoch(partition, asked.get("currentLeaderEpoch", NO_EPOCH))
+    if error:
+        return {"errorCode": error}
+    timestamp = asked["timestamp"]
+    if request.version < FIRST_VERSIONS.get(timestamp, 0):
+        return {"errorCode": ErrorCode.UNSUPPORTED_VERSION}
+    log = partition.log
+    time, offset = NOTHING, NOTHING
+    if timestamp == LATEST:
+        offset = log.last_stable_offset if is_committed else log.log_end_offset
+    elif timestamp in (EARLIEST, EARLIEST_LOCAL):
+        offset = log.log_start_offset
+    elif timestamp == MAX_TIMESTAMP:
+        offset, time = log.latest_record()
+    elif timestamp >= 0:
+        offset, time = log.record_at(timestamp)
+        end = log.last_stable_offset if is_committed else log.log_end_offset
+        if offset >= end:
+            time, offset = NOTHING, NOTHING
+    epoch = None if offset == NOTHING else epoch_for_offset(log.leader_epochs, offset)
+    if timestamp == LATEST:
+        epoch = partition.leader_epoch
+    return {
+        "timestamp": time,
+        "offset": offset,
+        "leaderEpoch": NO_EPOCH if epoch is None else epoch,
+    }
+
+
+def check_epoch(partition: ServedPartition, epoch: int) -> ErrorCode:
+    """Return the error of a request for a leader epoch, -1 for any."""
+    if epoch in (NO_EPOCH, partition.leader_epoch):
+        return ErrorCode.NONE
+    if epoch < partition.leader_epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    return ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def offset_for_leader_epoch(catalogue: Catalogue, request: Request) -> Message:
+    """Answer the end offsets of leader epochs."""
+    return {
+        "topics": [
+            {
+                "topic": topic["topic"],
+                "partitions": [
+                    {
+                        "partition": asked["partition"],
+                        **_epoch_end(catalogue, topic["topic"], asked),
+                    }
+                    for asked in topic["partitions"]
+                ],
+            }
+            for topic in request.message["topics"]
+        ]
+    }
+
+
+def _epoch_end(catalogue: Catalogue, topic: str, asked: Message) -> dict[str, Any]:
+    partition = catalogue.partition(topic, asked["partition"])
+    if partition is None:
+        return {"errorCode": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    error = check_epoch(partition, asked.get("currentLeaderEpoch", NO_EPOCH))
+    if error:
+        return {"errorCode": error}
+    log = partition.log
+    found = end_offset_for(log.leader_epochs, asked["leaderEpoch"], log.log_end_offset)
+    if found is None:
+        return {}
+    return {"leaderEpoch": found.epoch, "endOffset": found.end_offset}

@@ -1,0 +1,1 @@
+"""The sockets of a server, in one thread."""
