@@ -52,9 +52,9 @@ def test_the_page_about_lakes_prints_its_output(monkeypatch, tmp_path):
     assert not report, report
 
 
-def test_the_page_about_writing_prints_its_output(spark, monkeypatch, tmp_path):
-    page = ROOT / "docs" / "howto" / "write-a-topic.md"
-    runner = PageRunner(page, tmp_path)
+@pytest.mark.parametrize("page", ["write-a-topic.md", "change-data-capture.md"])
+def test_a_page_with_spark_prints_its_output(spark, page, monkeypatch, tmp_path):
+    runner = PageRunner(ROOT / "docs" / "howto" / page, tmp_path)
     monkeypatch.chdir(tmp_path)
     report = runner.run(with_spark=True)
     assert not report, report
