@@ -44,6 +44,9 @@ LIST_GROUPS: Final = 16
 OFFSET_FOR_LEADER_EPOCH: Final = 23
 DESCRIBE_CLUSTER: Final = 60
 
+FETCH_INTERVAL_MS: Final = 20
+"""Least time between two looks at the logs of a fetch that waits."""
+
 READ_ONLY: Final = (
     "the log directory is served for reading only: nothing can be produced to it"
 )
@@ -136,7 +139,13 @@ class Broker:
             return request.response(answer.message)
         answer.discard()
 
+        next_ms = self._clock.now_ms() + FETCH_INTERVAL_MS
+
         def poll(is_over: bool) -> Pieces | None:
+            nonlocal next_ms
+            if not is_over and self._clock.now_ms() < next_ms:
+                return None
+            next_ms = self._clock.now_ms() + FETCH_INTERVAL_MS
             now = fetch(self.catalogue, request)
             if now.is_due or is_over:
                 return request.response(now.message)

@@ -49,6 +49,10 @@ class Connection:
             return
         if data:
             self._read += data
+            if len(self._read) > SIZE.size + MOST_FRAME_BYTES:
+                raise ValueError(
+                    "more requests than fit while one waits for its answer"
+                )
         else:
             self.is_ended = True
 

@@ -8,6 +8,7 @@ Source: ``SocketServer.scala``.
 
 from __future__ import annotations
 
+import logging
 import selectors
 import socket
 import threading
@@ -29,6 +30,9 @@ THREAD_NAME: Final = "kafkalog-server"
 MOST_PENDING: Final = 128
 POLL_MS: Final = 50
 """Time between two looks at logs for which a fetch waits."""
+
+FAILURES: Final = logging.getLogger("kafkalog.server")
+"""Has what no client should be able to cause."""
 
 
 def serve(
@@ -191,6 +195,9 @@ class Server:
             note_begun(f"{connection.address}: closed: {error}")
             self._drop(connection)
             return
+        except Exception:
+            self._fail(connection)
+            return
         if connection.is_ended:
             note_begun(f"{connection.address}: disconnected")
             self._drop(connection)
@@ -222,14 +229,20 @@ class Server:
             if waiting is None:
                 continue
             deadline = waiting.deadline_ms
-            answer = waiting.poll(deadline is not None and now >= deadline)
+            try:
+                answer = waiting.poll(deadline is not None and now >= deadline)
+            except Exception:
+                self._fail(connection)
+                continue
             if answer is not None:
                 connection.waiting = None
                 connection.answer(answer)
-                self._serve_answer(connection)
+                self._selector.modify(connection.socket, selectors.EVENT_WRITE)
 
-    def _serve_answer(self, connection: Connection) -> None:
-        self._selector.modify(connection.socket, selectors.EVENT_WRITE)
+    def _fail(self, connection: Connection) -> None:
+        """Report an error of this program, which ends one connection and no other."""
+        FAILURES.exception("%s: closed by an error", connection.address)
+        self._drop(connection)
 
     def _drop(self, connection: Connection) -> None:
         del self._connections[connection.socket]

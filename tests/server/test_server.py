@@ -320,3 +320,19 @@ def test_the_command_prints_its_address_and_ends_with_a_signal():
             process.send_signal(number)
             assert process.wait(60) == 0
         assert line.startswith("listening on 127.0.0.1:")
+
+
+def test_an_error_of_the_server_is_reported_and_ends_one_connection(
+    server, monkeypatch, caplog
+):
+    def failing(*_):
+        raise ZeroDivisionError("a defect")
+
+    with Client(server.address) as client, Client(server.address) as other:
+        assert topics_of(client)
+        monkeypatch.setitem(server._broker._answers, LIST_OFFSETS, failing)
+        asked = {"replicaId": -1, "topics": []}
+        client.send(LIST_OFFSETS, 4, asked)
+        assert client.receive_frame() is None
+        assert "a defect" in caplog.text
+        assert topics_of(other)
