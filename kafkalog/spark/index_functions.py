@@ -71,7 +71,7 @@ def offsets_for_times(
 
     Examples
     --------
-    >>> from datetime import UTC
+    >>> from datetime import UTC, datetime
     >>> times = [datetime(2023, 11, 14, 22, 14, tzinfo=UTC)]
     >>> found = offsets_for_times(spark, "/mnt/kafka", times)  # doctest: +SKIP
     >>> found.where("topic = 'orders.none'").first()["offset"]  # doctest: +SKIP
