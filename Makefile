@@ -64,9 +64,9 @@ NEEDS_CHROMIUM = without=$$(tests/docs/chromium.sh) || { echo "left out: $@, as 
 NEEDS_ARM64 = for needed in apt-get aarch64-linux-gnu-gcc qemu-aarch64; do command -v $$needed >/dev/null || { echo "left out: $@, as there is no $$needed found"; exit 0; }; done
 NEEDS_ATHERIS = $(BIN)/python -c 'import atheris' 2>/dev/null || { echo "left out: $@, as there is no atheris for this Python"; exit 0; }
 MODULES := $(shell find kafkalog pyspark_kafkalog -name '*.py' -o -name '*.pyi' -o -name '*.json')
-PARSERS := $(wildcard tests/speedups tests/codecs tests/text tests/formats tests/messages tests/decoding tests/encoding tests/validation tests/segment tests/indexes)
-CLEANER := tests/cleaner/test_offset_map.py tests/cleaner/test_retention_decision.py
-READERS := tests/dump tests/query/test_corruption.py tests/query/test_scan_golden.py tests/test_values.py
+PARSERS := tests/speedups tests/codecs tests/text tests/formats tests/messages tests/decoding tests/encoding tests/validation tests/indexes
+CLEANER := tests/cleaner/test_retention_decision.py
+READERS := tests/dump tests/query/test_corruption.py tests/query/test_scan_golden.py tests/values/test_schema_headers.py tests/values/test_json_values.py
 # Fewer examples of property tests that the suite has run with all of them.
 BRIEF := --hypothesis-profile=brief
 SECONDS := 600

@@ -33,7 +33,7 @@ MAX_RUNS = (
     100_000  # of a process: atheris keeps the result of each comparison of arrays
 )
 NEEDS = (
-    "fuzzing needs atheris, for CPython 3.11 to 3.13 on Linux: pip install '.[fuzz]'"
+    "fuzzing needs atheris, for CPython 3.11 to 3.13 on Linux: pip install --group fuzz"
 )
 EXECUTED = re.compile(r"stat::number_of_executed_units: (\d+)")
 REACHED = re.compile(r"cov: (\d+)")

@@ -15,6 +15,7 @@ from tests.fuzz import (
     entries,
     internal_records,
     messages,
+    requests,
     seeds,
     serialized_values,
     sidecars,
@@ -84,6 +85,7 @@ TARGETS: dict[str, Target] = {
     "properties": Target(sidecars.check_properties, seeds.properties),
     "control": Target(sidecars.check_control, seeds.controls, 512),
     "message": Target(messages.check_message, seeds.messages),
+    "request": Target(requests.check_request, requests.seeds, 512),
     "internal-record": Target(
         internal_records.check_internal_record, internal_records.seeds
     ),
