@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from kafkalog.errors import CorruptMessageError, UnsupportedVersionError
+from kafkalog.errors import (
+    CorruptMessageError,
+    InvalidRecordError,
+    UnsupportedVersionError,
+)
 from kafkalog.messages.message import Schema
 from kafkalog.protocol.frames import parse_request
 from kafkalog.protocol.protocol_schemas import api_keys, api_of
@@ -26,10 +30,15 @@ def check_request(data: bytes) -> None:
         assert error.position is not None, error
         assert 0 <= error.position <= len(data), error
         return
-    if request.answered_version == request.version:
-        schema: Schema = request.api.request
-        written = request.api.request_codec(request.version).encode(request.message)[0]
-        assert schema.decode(bytes(written), request.version)[0] == request.message
+    if request.answered_version != request.version:
+        return
+    schema: Schema = request.api.request
+    try:
+        written = schema.encode(request.message, request.version)
+    except InvalidRecordError as error:  # a tag below 0 is read, and never written
+        assert "length or tag -" in str(error), error
+        return
+    assert schema.decode(written, request.version)[0] == request.message
 
 
 def seeds() -> list[bytes]:
