@@ -6,7 +6,7 @@ are, and only what compaction writes is kept, in a temporary directory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -193,7 +193,14 @@ def copy_partition(source: Path, name: Name, target: Path) -> Path:
         if name in offsets:
             copied = read_offsets_or_none(target, checkpoint) | {name: offsets[name]}
             write_offsets(target, checkpoint, copied, DISK)
-    marker = source.parent / CLEAN_SHUTDOWN
-    if is_file(marker):
-        DISK.copy_file(marker, target / CLEAN_SHUTDOWN)
     return directory
+
+
+def copy_marker(sources: Iterable[Path], target: Path) -> None:
+    """Copy the marker of a clean shutdown, if all log directories have it.
+
+    Logs of a directory that was not closed in order have to be recovered.
+    """
+    markers = [source / CLEAN_SHUTDOWN for source in sorted(sources)]
+    if all(map(is_file, markers)):
+        DISK.copy_file(markers[0], target / CLEAN_SHUTDOWN)

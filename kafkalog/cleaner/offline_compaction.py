@@ -33,6 +33,7 @@ from kafkalog.cleaner.corrupt_batches import (
 from kafkalog.cleaner.log_copies import (
     check_loaded,
     cleaner_of,
+    copy_marker,
     copy_partition,
     rehearsed,
 )
@@ -391,6 +392,7 @@ def _compact_copies(
         # Not in threads: the checkpoints of the copies have lines of all of them.
         for log in logs:
             copy_partition(log.directory, log.name, pending.path)
+        copy_marker(sources, pending.path)
         return list(run(compacted, logs))
 
 

@@ -138,6 +138,26 @@ def test_an_output_directory_with_files_is_refused(logs, tmp_path):
         kafkalog.compact(logs / "state.lz4-0", destination=tmp_path / "out")
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_copy_is_recovered_if_one_of_its_sources_was_not_closed(
+    logs, tmp_path, order
+):
+    crashed = tmp_path / "crashed"
+    crashed.mkdir()
+    shutil.copytree(logs / "state.lz4-0", crashed / "state.lz4-0")
+    assert (logs / ".kafka_cleanshutdown").exists()
+    active = max((crashed / "state.lz4-0").glob("*.log"))
+    with active.open("ab") as file:
+        file.write(b"half a batch")
+    paths = [logs / "state.none-0", crashed / "state.lz4-0"][::order]
+    kafkalog.compact(paths, destination=tmp_path / "out")
+    copied = list((tmp_path / "out" / "state.lz4-0").glob("*.log"))
+    assert copied
+    assert not any(b"half a batch" in path.read_bytes() for path in copied)
+    kafkalog.compact(logs / "state.none-0", destination=tmp_path / "closed")
+    assert (tmp_path / "closed" / ".kafka_cleanshutdown").exists()
+
+
 def test_partitions_of_several_paths_are_copied_to_one_directory(logs, tmp_path):
     paths = [logs / "state.none-0", logs / "state.lz4-0"]
     kafkalog.compact(paths, destination=tmp_path / "out")
