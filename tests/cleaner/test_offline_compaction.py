@@ -11,6 +11,7 @@ from kafkalog.cleaner import log_copies
 from kafkalog.errors import (
     BatchTooLargeError,
     CorruptRecordError,
+    IndexFullError,
     LogArgumentError,
     LogLockedError,
     LogStateError,
@@ -130,6 +131,14 @@ def test_a_topic_without_the_policy_is_compacted_by_force_only(logs):
         kafkalog.compact(path, apply=True)
     [report] = kafkalog.compact(path, apply=True, ignore_policy=True)
     assert report.records_after < report.records_before
+
+
+def test_an_error_of_a_plan_names_the_file_of_the_log(logs):
+    with pytest.raises(IndexFullError) as caught:
+        kafkalog.compact(logs / "orders.snappy-0", ignore_policy=True)
+    assert str(caught.value).endswith(
+        f": {logs / 'orders.snappy-0'}/00000000000000000150.timeindex.cleaned"
+    )
 
 
 def test_an_output_directory_with_files_is_refused(logs, tmp_path):
