@@ -151,12 +151,7 @@ def locating_errors(directory: Path, copy: Path) -> Iterator[None]:
         raise
     except KafkaLogError as error:
         if not isinstance(error.__cause__, LocatedError):
-            error.args = tuple(
-                part.replace(str(copy), str(directory))
-                if isinstance(part, str)
-                else part
-                for part in error.args
-            )
+            error.args = (str(error).replace(str(copy), str(directory)),)
             raise
         corrupt = error.__cause__
         if isinstance(corrupt.path, Path) and corrupt.path.parent == copy:
