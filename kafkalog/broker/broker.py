@@ -19,9 +19,19 @@ from kafkalog.broker.endpoint import Endpoint
 from kafkalog.broker.fetching import fetch
 from kafkalog.broker.group_coordinator import INITIAL_DELAY_MS, GroupCoordinator
 from kafkalog.broker.groups import describe_groups, find_coordinator, list_groups
+from kafkalog.broker.log_directories import describe_log_dirs
 from kafkalog.broker.metadata import api_versions, describe_cluster, metadata
 from kafkalog.broker.offsets import list_offsets, offset_for_leader_epoch
+from kafkalog.broker.security import (
+    describe_acls,
+    describe_client_quotas,
+    describe_user_scram_credentials,
+)
 from kafkalog.broker.timers import Timers
+from kafkalog.broker.topic_partitions import (
+    describe_topic_partitions,
+    list_partition_reassignments,
+)
 from kafkalog.log.clock import Clock
 from kafkalog.messages.schema import Message
 from kafkalog.protocol.error_codes import ErrorCode
@@ -42,7 +52,13 @@ SYNC_GROUP: Final = 14
 DESCRIBE_GROUPS: Final = 15
 LIST_GROUPS: Final = 16
 OFFSET_FOR_LEADER_EPOCH: Final = 23
+DESCRIBE_ACLS: Final = 29
+DESCRIBE_LOG_DIRS: Final = 35
+LIST_PARTITION_REASSIGNMENTS: Final = 46
+DESCRIBE_CLIENT_QUOTAS: Final = 48
+DESCRIBE_USER_SCRAM_CREDENTIALS: Final = 50
 DESCRIBE_CLUSTER: Final = 60
+DESCRIBE_TOPIC_PARTITIONS: Final = 75
 
 FETCH_INTERVAL_MS: Final = 20
 """Least time between two looks at the logs of a fetch that waits."""
@@ -95,6 +111,12 @@ class Broker:
             LIST_GROUPS: partial(list_groups, groups, commits),
             OFFSET_FOR_LEADER_EPOCH: partial(offset_for_leader_epoch, catalogue),
             DESCRIBE_CLUSTER: partial(describe_cluster, catalogue, endpoint),
+            DESCRIBE_ACLS: describe_acls,
+            DESCRIBE_LOG_DIRS: partial(describe_log_dirs, catalogue),
+            LIST_PARTITION_REASSIGNMENTS: list_partition_reassignments,
+            DESCRIBE_CLIENT_QUOTAS: describe_client_quotas,
+            DESCRIBE_USER_SCRAM_CREDENTIALS: describe_user_scram_credentials,
+            DESCRIBE_TOPIC_PARTITIONS: partial(describe_topic_partitions, catalogue),
         }
         own = (PRODUCE, FETCH, JOIN_GROUP, SYNC_GROUP, API_VERSIONS)
         self.ranges = {

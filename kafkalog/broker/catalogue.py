@@ -84,6 +84,11 @@ class ServedTopic:
         """Whether clients are told that the topic is internal."""
         return self.name in INTERNAL_TOPICS
 
+    @property
+    def partition_count(self) -> int:
+        """The number of partitions, those before the last that are missing included."""
+        return max(self.directories) + 1
+
 
 class Catalogue:
     """The topics and partitions that lie in log directories, or are named alone."""
@@ -136,6 +141,19 @@ class Catalogue:
             self._partitions[topic, number] = partition
         partition.log.refresh()
         return partition
+
+    def by_log_directory(self) -> dict[Location, dict[str, dict[int, Location]]]:
+        """Return the directories of partitions by log directory, topic and number."""
+        found: dict[Location, dict[str, dict[int, Location]]] = {}
+        for path in self._paths:
+            if not is_partition(path):
+                found[path.absolute()] = {}
+        for topic in self.topics.values():
+            for number, directories in topic.directories.items():
+                for directory in directories:
+                    topics = found.setdefault(directory.absolute().parent, {})
+                    topics.setdefault(topic.name, {})[number] = directory
+        return found
 
     def close(self) -> None:
         """Close all files."""

@@ -95,14 +95,17 @@ def _topic(catalogue: Catalogue, topic: ServedTopic) -> dict[str, Any]:
         "name": topic.name,
         "topicId": topic.topic_id,
         "isInternal": topic.is_internal,
-        "partitions": [*_partitions(catalogue, topic)],
+        "partitions": [*partitions_of(catalogue, topic, range(topic.partition_count))],
     }
 
 
-def _partitions(catalogue: Catalogue, topic: ServedTopic) -> Iterable[Message]:
+def partitions_of(
+    catalogue: Catalogue, topic: ServedTopic, numbers: Iterable[int]
+) -> Iterable[Message]:
+    """Yield what clients are told of a topic's partitions with these numbers."""
     # Clients take the number of partitions for the range of their numbers, so those
     # that lie on other brokers are listed, without a leader.
-    for number in range(max(topic.directories) + 1):
+    for number in numbers:
         partition = catalogue.partition(topic.name, number)
         if partition is None:
             yield {

@@ -215,7 +215,7 @@ class PartitionDir:
 
     def __post_init__(self) -> None:
         """Raise `ValueError` for an invalid name, or a state without its uuid."""
-        if not _is_topic(self.topic):
+        if not is_topic_name(self.topic):
             raise ValueError(f"topic {self.topic!r}, expected a legal topic name")
         if not 0 <= self.partition <= MAX_INT32:
             raise ValueError(f"partition {self.partition}, expected 0..{MAX_INT32}")
@@ -253,14 +253,19 @@ def parse_partition_dir(name: str) -> PartitionDir | None:
             return None
     topic, _, digits = live.rpartition("-")
     partition = _number(digits, MAX_INT32)
-    if partition is None or not _is_topic(topic):
+    if partition is None or not is_topic_name(topic):
         return None
     if uuid is None:
         return PartitionDir(topic, partition)
     return PartitionDir(topic, partition, uuid, cast("DirState", state))
 
 
-def _is_topic(text: str) -> bool:
+def is_topic_name(text: str) -> bool:
+    """Return whether Kafka takes a text for the name of a topic.
+
+    >>> is_topic_name("a.b-c_d"), is_topic_name("a b"), is_topic_name("..")
+    (True, False, False)
+    """
     if text in (".", ".."):
         return False
     return 0 < len(text) <= MAX_TOPIC_LENGTH and _LEGAL.issuperset(text)

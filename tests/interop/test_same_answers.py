@@ -1,0 +1,245 @@
+"""Kafka 4.3.1 and `serve` answer the same, on copies of one log directory."""
+
+from __future__ import annotations
+
+import shutil
+from typing import NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kafkalog.protocol.protocol_schemas import api_of
+from kafkalog.server.server import serve
+from tests import golden_data
+from tests.interop.broker import JARS, Broker
+from tests.protocol.protocol_messages import messages_of
+from tests.server.client import Client, parsed
+
+pytestmark = pytest.mark.interop
+
+QUIET = """\
+offsets.topic.num.partitions=3
+offsets.retention.minutes=1000000
+offsets.retention.check.interval.ms=1000000000
+transaction.state.log.num.partitions=2
+transaction.abort.timed.out.transaction.cleanup.interval.ms=1000000000
+transaction.remove.expired.transaction.cleanup.interval.ms=1000000000
+log.cleaner.enable=false
+log.initial.task.delay.ms=1000000000
+"""
+"""Settings with which a broker leaves a log directory as it is."""
+
+ADDRESS = {"host", "port"}
+EPOCH = {"leaderEpoch"}
+VOLATILE = {
+    "DescribeCluster": ADDRESS,
+    "DescribeLogDirs": {"logDir", "usableBytes"},
+    "DescribeTopicPartitions": EPOCH,
+    "Metadata": ADDRESS | EPOCH,
+}
+"""Fields that differ by API: of the address, and what a broker changes as it starts."""
+
+UNORDERED = {"topics", "partitions", "results"}
+"""Arrays in the order of a hash table."""
+
+
+class Case(NamedTuple):
+    """A request by hand: its API, its first version, its message."""
+
+    key: int
+    first: int
+    message: dict
+
+
+def topics(*names, **fields):
+    return {"topics": [{"name": name, **fields} for name in names]}
+
+
+def page(limit, cursor, *names):
+    at = None
+    if cursor is not None:
+        at = dict(zip(("topicName", "partitionIndex"), cursor, strict=True))
+    return {**topics(*names), "responsePartitionLimit": limit, "cursor": at}
+
+
+def quotas(*components):
+    names = ("entityType", "matchType", "match")
+    found = [dict(zip(names, each, strict=True)) for each in components]
+    return {"components": found, "strict": False}
+
+
+def acls(kind=1, pattern=1, operation=1, permission=1):
+    return {
+        "resourceTypeFilter": kind,
+        "patternTypeFilter": pattern,
+        "operation": operation,
+        "permissionType": permission,
+    }
+
+
+DESCRIBE_ACLS = 29
+DESCRIBE_LOG_DIRS = 35
+REASSIGNMENTS = 46
+QUOTAS = 48
+ALTER_QUOTAS = 49
+SCRAM = 50
+ALTER_SCRAM = 51
+TOPIC_PARTITIONS = 75
+NAMES = ("ledger", "once", "spare-2", "none", "a b", ".")
+BY_HAND = [
+    *(Case(DESCRIBE_ACLS, 1, acls(*each)) for each in [(), (0,), (2, 3, 4, 3)]),
+    Case(DESCRIBE_LOG_DIRS, 1, {"topics": None}),
+    Case(DESCRIBE_LOG_DIRS, 1, {"topics": []}),
+    Case(
+        DESCRIBE_LOG_DIRS,
+        1,
+        {"topics": [{"topic": name, "partitions": [0, 1, 9]} for name in NAMES]},
+    ),
+    Case(REASSIGNMENTS, 0, {"topics": None}),
+    Case(REASSIGNMENTS, 0, topics("ledger", "none", partitionIndexes=[0, 7])),
+    *(
+        Case(QUOTAS, 0, quotas(*components))
+        for components in [
+            [],
+            [("user", 0, "a"), ("client-id", 1, None)],
+            [("user", 0, None)],
+            [("ip", 1, "a")],
+            [("ip", 2, "a")],
+            [("ip", 2, None)],
+            [("ip", 3, None)],
+            [("", 0, "a")],
+            [("none", 0, "a")],
+            [("user", 0, "a"), ("user", 1, None)],
+            [("user", 0, "a"), ("ip", 1, None)],
+        ]
+    ),
+    Case(SCRAM, 0, {"users": None}),
+    Case(SCRAM, 0, {"users": [{"name": name} for name in ("a", "b", "a", "")]}),
+    *(
+        Case(TOPIC_PARTITIONS, 0, page(*each))
+        for each in [
+            (2000, None),
+            (0, None),
+            (7, ("once", 1)),
+            (7, ("once", 2)),
+            (2, None, *NAMES),
+            (2, ("ledger", 1), *NAMES),
+            (2, ("spare-2", 1), *NAMES),
+            (2, ("gone", 0)),
+            (2, ("gone", 0), *NAMES),
+            (2, ("ledger", -1), *NAMES),
+        ]
+    ),
+]
+AT_RANDOM = [*sorted({case.key for case in BY_HAND})]
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory):
+    """Yield the addresses of Kafka and of `serve`, and their log directories."""
+    if not (JARS / "broker" / "done").exists():
+        pytest.fail("no jars in build/interop: make test-interop", pytrace=False)
+    theirs = Broker(tmp_path_factory.mktemp("theirs"))
+    with theirs.settings.open("a") as properties:
+        properties.write(QUIET)
+    ours = tmp_path_factory.mktemp("ours") / "logs"
+    for copy in (theirs.logs, ours):
+        shutil.copytree(golden_data.logs("k431-clean"), copy)
+    theirs.start()
+    with Client(theirs.address) as client:
+        remove_security(client)
+    try:
+        with serve(ours) as server:
+            yield theirs.address, server.address
+    finally:
+        theirs.stop()
+
+
+def remove_security(client):
+    """Remove the quotas and the SCRAM users, which `serve` has none of."""
+    quotas = client.ask(QUOTAS, 1, {"components": [], "strict": False})["entries"]
+    users = client.ask(SCRAM, 0, {"users": None})["results"]
+    entries = [
+        {
+            "entity": entry["entity"],
+            "ops": [
+                {"key": value["key"], "value": 0.0, "remove": True}
+                for value in entry["values"]
+            ],
+        }
+        for entry in quotas
+    ]
+    deletions = [
+        {"name": user["user"], "mechanism": info["mechanism"]}
+        for user in users
+        for info in user["credentialInfos"]
+    ]
+    assert entries
+    assert deletions
+    client.ask(ALTER_QUOTAS, 1, {"entries": entries, "validateOnly": False})
+    client.ask(ALTER_SCRAM, 0, {"deletions": deletions, "upsertions": []})
+
+
+def answer_of(address, key, version, message):
+    """Return the answer; None if the connection is closed instead."""
+    with Client(address) as client:
+        number = client.send(key, version, message)
+        try:
+            frame = client.receive_frame()
+        except ConnectionResetError:
+            return None
+        return None if frame is None else parsed(key, version, frame, number)
+
+
+def comparable(value, volatile):
+    """Return an answer without what may differ."""
+    if isinstance(value, list):
+        return [comparable(each, volatile) for each in value]
+    if not isinstance(value, dict):
+        return value
+    found = {}
+    for name, each in value.items():
+        if name not in volatile:
+            each = comparable(each, volatile)
+            found[name] = sorted(each, key=repr) if name in UNORDERED else each
+    return found
+
+
+def fails_in_kafka(key, message):
+    """Return whether Kafka answers with an error of its own code."""
+    if key == TOPIC_PARTITIONS:  # a NullPointerException
+        return message["cursor"] is None and {"name": ""} in message["topics"]
+    return False
+
+
+def check(brokers, key, version, message):
+    if fails_in_kafka(key, message):
+        return
+    volatile = VOLATILE.get(api_of(key).name, set())
+    theirs, ours = (
+        comparable(answer_of(address, key, version, message), volatile)
+        for address in brokers
+    )
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("case", BY_HAND, ids=lambda case: api_of(case.key).name)
+def test_requests_by_hand(brokers, case):
+    for version in range(case.first, api_of(case.key).highest_version + 1):
+        check(brokers, case.key, version, case.message)
+
+
+@pytest.mark.parametrize("key", AT_RANDOM, ids=lambda key: api_of(key).name)
+@settings(
+    max_examples=50,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(data=st.data())
+def test_requests_at_random(brokers, key, data):
+    api = api_of(key)
+    version = data.draw(st.integers(api.lowest_version, api.highest_version))
+    flexible = api.is_flexible(version)
+    message = data.draw(messages_of(api.request.fields, version, flexible))
+    check(brokers, key, version, message)
