@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 PROLOGUE = """
 import sys
 import numpy, pyarrow, lz4.frame, snappy, zstandard
-import kafkalog, kafkalog.export.arrow
+import kafkalog, kafkalog.export.arrow, kafkalog.query.scan_run
 
 def peak():
     with open("/proc/self/status") as status:
