@@ -24,6 +24,7 @@ from kafkalog.messages.internal_records import (
     COORDINATORS,
     INTERNAL_TOPICS,
     InternalRecord,
+    transaction_state_name,
 )
 from kafkalog.optional_packages import require
 from kafkalog.query.newest_records import (
@@ -48,18 +49,6 @@ else:
 
 TRANSACTION_STATE: Final = "__transaction_state"
 TRANSACTION: Final = (0,)
-STATES: Final = (
-    "Empty",
-    "Ongoing",
-    "PrepareCommit",
-    "PrepareAbort",
-    "CompleteCommit",
-    "CompleteAbort",
-    "Dead",
-    "PrepareEpochFence",
-)
-"""Kafka's names of the states of a transaction, by number."""
-
 TIME: Final = pa.timestamp("ms", tz="UTC")
 GROUPS: Final = pa.schema(
     {
@@ -193,7 +182,7 @@ def transaction_rows(found: Scan, problems: list[ScanProblem]) -> Iterator[Row]:
             key["transactionalId"],
             value["producerId"],
             value["producerEpoch"],
-            _state(value["transactionStatus"]),
+            transaction_state_name(value["transactionStatus"]),
             value["transactionTimeoutMs"],
             _partitions(value["transactionPartitions"]),
             _known(value["transactionLastUpdateTimestampMs"]),
@@ -422,10 +411,6 @@ def _arrays(rows: Sequence[Row], names: list[str], schema: pa.Schema) -> list[pa
 def _known(number: int) -> int | None:
     """Return a time, id or epoch; None for -1."""
     return None if number == -1 else number
-
-
-def _state(number: int) -> str:
-    return STATES[number] if 0 <= number < len(STATES) else str(number)
 
 
 def _partitions(of_topics: list[dict[str, Any]] | None) -> list[dict[str, Any]]:

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from kafkalog.analysis.internal_tables import (
-    STATES,
     TIME,
     TRANSACTION_STATE,
     TRANSACTIONS,
@@ -38,6 +37,7 @@ from kafkalog.log.reading.transaction_history import (
     ended_transactions,
     open_transactions,
 )
+from kafkalog.messages.internal_records import TRANSACTION_STATES
 from kafkalog.optional_packages import require
 from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.readable_offsets import Replica, longest_replicas
@@ -97,7 +97,7 @@ BY_IMPORTANCE: Final = (
 """The columns that a narrow table shows, the most important first."""
 STATE: Final = TXNS.names.index("state")
 PRODUCER_IDS: Final = ("previous_producer_id", "next_producer_id", "producer_id")
-DEAD: Final = STATES[6]
+DEAD: Final = TRANSACTION_STATES[6]
 
 Problems = list[ScanProblem]
 Place = tuple[str, int]

@@ -18,10 +18,12 @@ from kafkalog.broker.committed_offsets import CommittedOffsets
 from kafkalog.broker.endpoint import Endpoint
 from kafkalog.broker.fetching import fetch
 from kafkalog.broker.group_coordinator import INITIAL_DELAY_MS, GroupCoordinator
+from kafkalog.broker.group_deletion import delete_groups, delete_offsets
 from kafkalog.broker.groups import describe_groups, find_coordinator, list_groups
 from kafkalog.broker.log_directories import describe_log_dirs
 from kafkalog.broker.metadata import api_versions, describe_cluster, metadata
 from kafkalog.broker.offsets import list_offsets, offset_for_leader_epoch
+from kafkalog.broker.producers import describe_producers
 from kafkalog.broker.security import (
     describe_acls,
     describe_client_quotas,
@@ -32,6 +34,7 @@ from kafkalog.broker.topic_partitions import (
     describe_topic_partitions,
     list_partition_reassignments,
 )
+from kafkalog.broker.transactions import TransactionStates
 from kafkalog.log.clock import Clock
 from kafkalog.messages.schema import Message
 from kafkalog.protocol.error_codes import ErrorCode
@@ -54,10 +57,15 @@ LIST_GROUPS: Final = 16
 OFFSET_FOR_LEADER_EPOCH: Final = 23
 DESCRIBE_ACLS: Final = 29
 DESCRIBE_LOG_DIRS: Final = 35
+DELETE_GROUPS: Final = 42
 LIST_PARTITION_REASSIGNMENTS: Final = 46
+OFFSET_DELETE: Final = 47
 DESCRIBE_CLIENT_QUOTAS: Final = 48
 DESCRIBE_USER_SCRAM_CREDENTIALS: Final = 50
 DESCRIBE_CLUSTER: Final = 60
+DESCRIBE_PRODUCERS: Final = 61
+DESCRIBE_TRANSACTIONS: Final = 65
+LIST_TRANSACTIONS: Final = 66
 DESCRIBE_TOPIC_PARTITIONS: Final = 75
 
 FETCH_INTERVAL_MS: Final = 20
@@ -97,6 +105,7 @@ class Broker:
         groups = self._groups = GroupCoordinator(
             clock, self.timers, initial_delay_ms=rebalance_delay_ms
         )
+        transactions = TransactionStates(catalogue, clock)
         self._answers: dict[int, Callable[[Request], Message]] = {
             LIST_OFFSETS: partial(list_offsets, catalogue),
             METADATA: partial(metadata, catalogue, endpoint),
@@ -116,6 +125,11 @@ class Broker:
             LIST_PARTITION_REASSIGNMENTS: list_partition_reassignments,
             DESCRIBE_CLIENT_QUOTAS: describe_client_quotas,
             DESCRIBE_USER_SCRAM_CREDENTIALS: describe_user_scram_credentials,
+            DELETE_GROUPS: partial(delete_groups, groups, commits),
+            OFFSET_DELETE: partial(delete_offsets, catalogue, groups, commits),
+            DESCRIBE_PRODUCERS: partial(describe_producers, catalogue),
+            DESCRIBE_TRANSACTIONS: transactions.describe,
+            LIST_TRANSACTIONS: transactions.list,
             DESCRIBE_TOPIC_PARTITIONS: partial(describe_topic_partitions, catalogue),
         }
         own = (PRODUCE, FETCH, JOIN_GROUP, SYNC_GROUP, API_VERSIONS)

@@ -17,6 +17,7 @@ from enum import Enum
 from typing import Any
 from uuid import uuid4
 
+from kafkalog.messages.internal_records import subscribed_topics
 from kafkalog.messages.schema import Message
 
 
@@ -112,6 +113,16 @@ class ClassicGroup:
             name for member in self.members.values() for name, _ in member.protocols
         )
         return {name for name, count in votes.items() if count == len(self.members)}
+
+    def subscribed_topics(self) -> frozenset[str] | None:
+        """Return the topics that members consume; None if one cannot be read."""
+        topics: set[str] = set()
+        for member in self.members.values():
+            found = subscribed_topics(member.metadata(self.protocol))
+            if found is None:
+                return None
+            topics.update(found)
+        return frozenset(topics)
 
     def add(self, member: Member) -> None:
         """Add a member; the first one leads."""

@@ -16,7 +16,8 @@ from kafkalog.messages.schema import Message
 from kafkalog.protocol.error_codes import ErrorCode
 from kafkalog.protocol.frames import Request
 
-GROUP: Final = 0
+GROUP, TRANSACTION = 0, 1
+COORDINATED: Final = (GROUP, TRANSACTION)
 FIRST_WITH_KEYS: Final = 4
 FIRST_WITH_ERROR: Final = 6
 NO_GROUP: Final = "Group {} not found."
@@ -25,15 +26,15 @@ NO_GROUP: Final = "Group {} not found."
 def find_coordinator(
     catalogue: Catalogue, endpoint: Endpoint, request: Request
 ) -> Message:
-    """Answer that this node coordinates all groups."""
+    """Answer that this node coordinates all groups and transactions."""
     message, node = request.message, endpoint.as_node(catalogue.node_id)
     if request.version < FIRST_WITH_KEYS:
-        if message.get("keyType", GROUP) != GROUP:
+        if message.get("keyType", GROUP) not in COORDINATED:
             return _no_coordinator()
         return node
     keys = message["coordinatorKeys"]
-    is_group = message["keyType"] == GROUP
-    found = node if is_group else _no_coordinator()
+    is_here = message["keyType"] in COORDINATED
+    found = node if is_here else _no_coordinator()
     return {"coordinators": [{"key": key, **found} for key in keys]}
 
 

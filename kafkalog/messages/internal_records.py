@@ -37,6 +37,18 @@ COORDINATORS: Final = (
 METADATA: Final = ("__cluster_metadata", "__remote_log_metadata")
 INTERNAL_TOPICS: Final = COORDINATORS + METADATA
 
+TRANSACTION_STATES: Final = (
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "Dead",
+    "PrepareEpochFence",
+)
+"""Kafka's names of the states of a transaction, by number."""
+
 _PREFIX_BYTES: Final = 2
 _FRAME_VERSION: Final = 1
 _KEY_VERSION: Final = 0
@@ -199,6 +211,22 @@ def with_consumer_protocol(group: Message) -> Message:
         for member in group["members"]
     ]
     return {**group, "members": members}
+
+
+def transaction_state_name(number: int) -> str:
+    """Return Kafka's name of the state of a transaction; digits if it is unknown.
+
+    >>> transaction_state_name(1), transaction_state_name(99)
+    ('Ongoing', '99')
+    """
+    is_known = 0 <= number < len(TRANSACTION_STATES)
+    return TRANSACTION_STATES[number] if is_known else str(number)
+
+
+def subscribed_topics(metadata: bytes) -> list[str] | None:
+    """Return the topics that a consumer joins a group for; None if it says none."""
+    subscription = _member_field(CONSUMER_PROTOCOL["subscription"], metadata)
+    return None if subscription is metadata else subscription["topics"]
 
 
 def _member_field(schema_name: str | None, value: Any) -> Any:

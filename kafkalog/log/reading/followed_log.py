@@ -22,6 +22,7 @@ from kafkalog.decoding.read_policy import ReadPolicy
 from kafkalog.errors import OffsetOutOfRangeError
 from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.checkpoint import EpochEntry, parse_epochs
+from kafkalog.log.producers.producer_state import producer_states_at
 from kafkalog.log.reading.log_segments import (
     OpenSegment,
     from_offset,
@@ -248,6 +249,10 @@ class FollowedLog:
         found = found[(found["last_offset"] >= start) & (found["first_offset"] < end)]
         order = np.argsort(found["first_offset"], kind="stable")
         return [(int(txn[0]), int(txn[1])) for txn in found[order]]
+
+    def producer_states(self) -> npt.NDArray[np.void]:
+        """Return the state of each producer at the log's end, as `Log` does."""
+        return producer_states_at(self.directory, self.segments, self.log_end_offset)
 
     def record_at(self, timestamp: int) -> RecordPlace:
         """Return the first record with a timestamp at or above this one."""
