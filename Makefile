@@ -82,7 +82,7 @@ SANITIZED = KAFKALOG_SANITIZE=1 PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 
 .PHONY: help test test-long lint build wheels wheel-arm64 fuzz sanitize bench docs demo clean
 .PHONY: compile debug sanitized kafka-classes measured $(PARTS:%=bench-%)
 .PHONY: test-suite test-slow test-spark test-spark-slow test-spark-oldest test-interop
-.PHONY: test-pythons test-docs test-fuzz test-sanitize test-debug
+.PHONY: test-clients test-pythons test-docs test-fuzz test-sanitize test-debug
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -132,6 +132,14 @@ compile: .venv/compiled
 
 .venv-spark$(JUDGE)/installed: JUDGES = confluent-kafka
 
+# Clients of Kafka, on the Python and the packages of .venv.
+.venv-clients/installed: .venv/installed
+	rm -rf .venv-clients
+	$(BIN)/python -m venv --without-pip .venv-clients
+	printf '%s\n' "$(CURDIR)" "$$($(BIN)/$(PACKAGES))" >"$$(.venv-clients/bin/$(PACKAGES))/checkout.pth"
+	$(BIN)/python tests/packaging/needs.py clients | $(BIN)/pip --python .venv-clients/bin/python $(INSTALL) -r /dev/stdin
+	touch $@
+
 # A broker, and Spark's own Kafka source. Maven keeps what a broken connection left whole.
 build/interop/%/done: tests/interop/%.pom.xml
 	rm -rf build/interop/$*
@@ -170,15 +178,15 @@ sanitized: .venv/compiled build/sanitize/settings
 
 test: test-suite test-spark
 
-test-long: test-slow test-spark-slow test-spark-oldest test-interop test-pythons test-docs build test-fuzz test-sanitize test-debug
+test-long: test-slow test-spark-slow test-spark-oldest test-interop test-clients test-pythons test-docs build test-fuzz test-sanitize test-debug
 
-SUITE := -m "not docs and not packaging and not spark and not interop and not slow" --ignore tests/interop
+SUITE := -m "not clients and not docs and not packaging and not spark and not interop and not slow" --ignore tests/interop --ignore tests/clients
 
 test-suite: .venv/compiled
 	tests/in_memory.sh $(BIN)/python -m pytest -q -n $(WAITING) $(SUITE)
 
 test-slow: .venv/compiled
-	tests/in_memory.sh $(BIN)/python -m pytest -q -n $(WAITING) --dist worksteal -m "slow and not spark" tests --ignore tests/interop
+	tests/in_memory.sh $(BIN)/python -m pytest -q -n $(WAITING) --dist worksteal -m "slow and not spark" tests --ignore tests/interop --ignore tests/clients
 
 # A session is a Java machine of its own, so a file's tests stay together.
 test-spark: .venv/compiled
@@ -207,6 +215,12 @@ test-interop: .venv/compiled
 	$(NEEDS_BROKER)
 	$(MAKE) .venv-spark$(JUDGE)/installed build/interop/broker/done build/interop/connector/done build/interop/delta/done
 	.venv-spark$(JUDGE)/bin/python -m pytest -q -n $(WAITING) $(IN_ORDER) -m interop tests/oracle tests/interop
+
+# Unchanged clients on what `serve` serves.
+test-clients: .venv/compiled
+	$(NEEDS_BROKER)
+	$(MAKE) .venv-clients/installed build/interop/broker/done
+	.venv-clients/bin/python -m pytest -q -n $(JOBS) --dist loadfile -m clients tests/clients
 
 test-pythons: .venv/compiled
 	for version in $(OTHERS); do

@@ -1,0 +1,1 @@
+"""Clients of others, unchanged, on what kafkalog serves."""
