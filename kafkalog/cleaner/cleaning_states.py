@@ -295,8 +295,8 @@ class CleaningStates:
 
     def _update(self, log: WritableLog, change: Callable[[Offsets], None]) -> None:
         with self._lock, failing(log):
-            if log.owner is not None:
-                log.owner.update(CLEANED_TO, change)
+            if log.owned_directory is not None:
+                log.owned_directory.update(CLEANED_TO, change)
                 return
             directory = _directory_of(log)
             offsets = read_offsets(directory, CLEANED_TO)

@@ -186,14 +186,14 @@ def open_to_append(
             scheduler=scheduler,
             disk=disk,
         )
-        log.owner = owned
+        log.owned_directory = owned
         is_alone = not topics.is_of_broker(log.topic_id)
         log.start_high_watermark(owned.high_watermark(name), is_alone=is_alone)
         warn_of_lost_offsets(log.report, directory, stacklevel=4)
         warn_of_missing_start(directory, log.missing_start)
     except BaseException:
         if log is not None:
-            log.owner = owned
+            log.owned_directory = owned
             log.abandon()
         elif owned is not None:
             owned.release(name, in_order=is_untouched)

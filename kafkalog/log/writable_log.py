@@ -112,7 +112,7 @@ class WritableLog(ClosedAtEnd):
         self.runtime = state.runtime
         self._expiry = expiry
         self._appender = Appender(state)
-        self.owner: OwnedDirectory | None = None
+        self.owned_directory: OwnedDirectory | None = None
         self.report = report
         self.path = locate(state.directory)
         name = parse_partition_dir(state.directory.absolute().name)
@@ -847,7 +847,9 @@ class WritableLog(ClosedAtEnd):
         """
         with self.runtime.lock, self.runtime.guard():
             offset = integer("offset", offset)
-            return truncation.truncate_to(self._log, offset, self.owner, self._name)
+            return truncation.truncate_to(
+                self._log, offset, self.owned_directory, self._name
+            )
 
     def truncate_fully(self, offset: int, log_start_offset: int | None = None) -> None:
         """Remove all records, and continue at `offset`.
@@ -878,7 +880,9 @@ class WritableLog(ClosedAtEnd):
             start = offset
             if log_start_offset is not None:
                 start = integer("log start offset", log_start_offset)
-            truncation.truncate_fully(self._log, offset, self.owner, self._name, start)
+            truncation.truncate_fully(
+                self._log, offset, self.owned_directory, self._name, start
+            )
 
     def update_config(self, config: LogConfig) -> None:
         """Change the settings; existing segments keep their index settings.
@@ -1236,13 +1240,13 @@ class WritableLog(ClosedAtEnd):
     def _close_in_order(self) -> None:
         if self._log.leads_alone:
             watermarks.update_high_watermark(self._log, self._log.end)
-        close_in_order(self._log, self.owner, self._name)
+        close_in_order(self._log, self.owned_directory, self._name)
         self._release(in_order=True)
 
     def _release(self, *, in_order: bool) -> None:
-        if self.owner is not None:
-            self.owner.release(self._name, in_order=in_order)
-            self.owner = None
+        if self.owned_directory is not None:
+            self.owned_directory.release(self._name, in_order=in_order)
+            self.owned_directory = None
 
     def abandon(self) -> None:
         """Close the files as they are, as if the process died, and stop the thread.
@@ -1328,7 +1332,7 @@ class WritableLog(ClosedAtEnd):
         False
         """
         with self.runtime.lock, self.runtime.guard():
-            deletion.delete_log(self._log, self.owner, self._name)
+            deletion.delete_log(self._log, self.owned_directory, self._name)
             self._release(in_order=True)
             self._abandon()
         self.runtime.stop()

@@ -263,7 +263,7 @@ class ManagedDirectory:
             scheduler=context.scheduler,
             disk=context.disk,
         )
-        log.owner = self._owned
+        log.owned_directory = self._owned
         return log
 
     # Running
@@ -348,7 +348,7 @@ class ManagedDirectory:
         return marked
 
     def _close_and_mark(self, log: WritableLog, state: DirState) -> Path:
-        log.owner = None
+        log.owned_directory = None
         log.abandon()
         return self._mark(path_of(log), (log.topic, log.partition), state)
 
@@ -496,11 +496,11 @@ class ManagedDirectory:
     def _close(self, log: WritableLog) -> Exception | None:
         try:
             if log.runtime.was_interrupted:
-                log.owner = None
+                log.owned_directory = None
                 log.abandon()
             elif not log.runtime.closed:
                 log.flush(include_active=True)
-                log.owner = None  # all logs' checkpoints are written together
+                log.owned_directory = None  # all logs' checkpoints are written together
                 log.close()
         except Exception as error:  # raised by `close` after all logs were tried
             return error

@@ -291,7 +291,7 @@ def open_log(
 def write_checkpoints(log: Any) -> None:
     """Write the checkpoints of a log."""
     start = log.log_start_offset
-    log.owner.checkpoint(
+    log.owned_directory.checkpoint(
         (log.topic, log.partition),
         recovery_point=log.recovery_point,
         high_watermark=log.high_watermark,

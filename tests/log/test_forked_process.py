@@ -117,9 +117,9 @@ def test_a_child_that_closes_an_inherited_log_changes_nothing(tmp_path, how):
         lambda log: log.roll(),
         lambda log: log.truncate_to(0),
         lambda log: log.delete(),
-        lambda log: log.owner.forget(("orders", 0)),
-        lambda log: log.owner.lower_recovery_point(("orders", 0), 0),
-        lambda log: log.owner.write("recovery-point-offset-checkpoint", dict),
+        lambda log: log.owned_directory.forget(("orders", 0)),
+        lambda log: log.owned_directory.lower_recovery_point(("orders", 0), 0),
+        lambda log: log.owned_directory.write("recovery-point-offset-checkpoint", dict),
     ],
 )
 def test_a_child_changes_nothing_of_an_inherited_log(tmp_path, work):

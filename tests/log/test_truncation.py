@@ -143,13 +143,13 @@ def test_a_checkpoint_written_during_a_truncation_has_the_new_log_start(tmp_path
     def starts():
         calls.append(len(calls))
         if len(calls) == 1:
-            log.owner.set_log_start(NAME, 2)
+            log.owned_directory.set_log_start(NAME, 2)
             return {NAME: 9}
         return {NAME: 2}
 
-    log.owner.write(LOG_STARTS, starts)
+    log.owned_directory.write(LOG_STARTS, starts)
     assert calls == [0, 1]
-    assert log.owner.log_start_offset(NAME) == 2
+    assert log.owned_directory.log_start_offset(NAME) == 2
     log.close()
 
 
