@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
 HEADERS: Final = ReadPolicy(needs="headers", check_crcs="never")
 """Only headers are read, and no CRC is checked."""
-WRITING: Final = (
+WRITING_METHODS: Final = (
     "append",
     "append_many",
     "append_as_follower",
@@ -179,7 +179,7 @@ class Log:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            if name in WRITING:
+            if name in WRITING_METHODS:
                 raise ReadOnlyLogError(
                     f"{name}: the log is open for reading, expected mode 'a': "
                     f"{self.path}"

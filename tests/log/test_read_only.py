@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 import kafkalog
-from kafkalog.log.log import WRITING
+from kafkalog.log.log import WRITING_METHODS
 from kafkalog.log.writable_log import WritableLog
 from tests import golden_data
 
@@ -55,4 +55,4 @@ def test_a_log_open_for_reading_does_not_have_the_methods_that_write():
 
 def test_the_rejected_methods_are_those_only_a_writable_log_has():
     assert "append_records" in CHANGING
-    assert set(CHANGING) == set(WRITING)
+    assert set(CHANGING) == set(WRITING_METHODS)
