@@ -15,6 +15,7 @@ from typing import Final
 from kafkalog.broker.catalogue import Catalogue
 from kafkalog.broker.classic_group import Reply
 from kafkalog.broker.committed_offsets import CommittedOffsets
+from kafkalog.broker.configs import Configs
 from kafkalog.broker.endpoint import Endpoint
 from kafkalog.broker.fetching import fetch
 from kafkalog.broker.group_coordinator import INITIAL_DELAY_MS, GroupCoordinator
@@ -56,6 +57,7 @@ DESCRIBE_GROUPS: Final = 15
 LIST_GROUPS: Final = 16
 OFFSET_FOR_LEADER_EPOCH: Final = 23
 DESCRIBE_ACLS: Final = 29
+DESCRIBE_CONFIGS: Final = 32
 DESCRIBE_LOG_DIRS: Final = 35
 DELETE_GROUPS: Final = 42
 LIST_PARTITION_REASSIGNMENTS: Final = 46
@@ -66,6 +68,7 @@ DESCRIBE_CLUSTER: Final = 60
 DESCRIBE_PRODUCERS: Final = 61
 DESCRIBE_TRANSACTIONS: Final = 65
 LIST_TRANSACTIONS: Final = 66
+LIST_CONFIG_RESOURCES: Final = 74
 DESCRIBE_TOPIC_PARTITIONS: Final = 75
 
 FETCH_INTERVAL_MS: Final = 20
@@ -105,6 +108,7 @@ class Broker:
         groups = self._groups = GroupCoordinator(
             clock, self.timers, initial_delay_ms=rebalance_delay_ms
         )
+        configs = Configs(catalogue)
         transactions = TransactionStates(catalogue, clock)
         self._answers: dict[int, Callable[[Request], Message]] = {
             LIST_OFFSETS: partial(list_offsets, catalogue),
@@ -121,6 +125,8 @@ class Broker:
             OFFSET_FOR_LEADER_EPOCH: partial(offset_for_leader_epoch, catalogue),
             DESCRIBE_CLUSTER: partial(describe_cluster, catalogue, endpoint),
             DESCRIBE_ACLS: describe_acls,
+            DESCRIBE_CONFIGS: configs.describe,
+            LIST_CONFIG_RESOURCES: configs.list,
             DESCRIBE_LOG_DIRS: partial(describe_log_dirs, catalogue),
             LIST_PARTITION_REASSIGNMENTS: list_partition_reassignments,
             DESCRIBE_CLIENT_QUOTAS: describe_client_quotas,

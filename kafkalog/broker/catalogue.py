@@ -21,6 +21,11 @@ from typing import Final
 from kafkalog.errors import KafkaLogError
 from kafkalog.formats.partition_files import PartitionMetadata
 from kafkalog.formats.properties import MetaProperties
+from kafkalog.log.reading.cluster_metadata import (
+    METADATA_PARTITION,
+    ClusterSettings,
+    read_cluster_settings,
+)
 from kafkalog.log.reading.followed_log import FollowedLog
 from kafkalog.segment.open_files import OpenFiles
 from kafkalog.storage.checkpoint_file import (
@@ -35,7 +40,7 @@ from kafkalog.storage.file_names import (
     PARTITION_METADATA,
     parse_partition_dir,
 )
-from kafkalog.storage.location import Location
+from kafkalog.storage.location import Location, is_directory
 from kafkalog.storage.log_directory import (
     PartitionSelection,
     is_partition,
@@ -154,6 +159,18 @@ class Catalogue:
                     topics = found.setdefault(directory.absolute().parent, {})
                     topics.setdefault(topic.name, {})[number] = directory
         return found
+
+    def cluster_settings(self) -> ClusterSettings:
+        """Return the settings in the newest metadata of the cluster, empty without.
+
+        Raises `KafkaLogError` and `OSError` for metadata that cannot be read.
+        """
+        found = [ClusterSettings()]
+        for path in self.by_log_directory():
+            directory = path / METADATA_PARTITION
+            if is_directory(directory):
+                found.append(read_cluster_settings(directory))
+        return max(found, key=lambda settings: settings.end_offset)
 
     def close(self) -> None:
         """Close all files."""

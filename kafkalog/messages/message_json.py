@@ -45,7 +45,7 @@ def message_to_json(value: Any) -> str:
         return "[" + ",".join(map(message_to_json, value)) + "]"
     if isinstance(value, bytes):
         return f'"{b64encode(value).decode("ascii")}"'
-    return _double(value)
+    return java_double(value)
 
 
 def _quoted(text: str) -> str:
@@ -59,10 +59,10 @@ def _upper_digits(escape: re.Match[str]) -> str:
     return "\\u" + escape[1].upper() if escape[1] else escape[0]
 
 
-def _double(value: float) -> str:
+def java_double(value: float) -> str:
     """Return a double as Java prints it, and in quotes if it is not finite.
 
-    >>> [_double(x) for x in (1.0, 0.001, 1e7, 1.5e-5, -0.0, float("inf"))]
+    >>> [java_double(x) for x in (1.0, 0.001, 1e7, 1.5e-5, -0.0, float("inf"))]
     ['1.0', '0.001', '1.0E7', '1.5E-5', '-0.0', '"Infinity"']
     """
     shortest = repr(value)

@@ -10,6 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kafkalog.config.broker_config import BrokerConfig
+from kafkalog.config.log_config import LogConfig
+from kafkalog.config.settings import settings_of
 from kafkalog.protocol.protocol_schemas import api_of
 from kafkalog.server.server import serve
 from tests import golden_data
@@ -27,15 +30,18 @@ transaction.state.log.num.partitions=2
 transaction.abort.timed.out.transaction.cleanup.interval.ms=1000000000
 transaction.remove.expired.transaction.cleanup.interval.ms=1000000000
 log.cleaner.enable=false
+log.retention.hours=168
 log.initial.task.delay.ms=1000000000
 """
 """Settings with which a broker leaves a log directory as it is."""
 
 PRODUCER_EXPIRATION_MS = 24 * 60 * 60 * 1000
+STATIC_BROKER_CONFIG = 4
 ADDRESS = {"host", "port"}
 EPOCH = {"leaderEpoch"}
 VOLATILE = {
     "DescribeCluster": ADDRESS,
+    "DescribeConfigs": {"documentation"},
     "DescribeLogDirs": {"logDir", "usableBytes"},
     "DescribeTopicPartitions": EPOCH,
     "Metadata": ADDRESS | EPOCH,
@@ -43,6 +49,8 @@ VOLATILE = {
 """Fields that differ by API: of the address, and what a broker changes as it starts."""
 
 UNORDERED = {
+    "configs",
+    "configResources",
     "transactionStates",
     "activeProducers",
     "unknownStateFilters",
@@ -96,7 +104,22 @@ def transactions(states, producers, duration=-1, pattern=None):
     }
 
 
+def configs(kind, name, *keys, synonyms=True):
+    resource = {
+        "resourceType": kind,
+        "resourceName": name,
+        "configurationKeys": [*keys] or None,
+    }
+    return {
+        "resources": [resource],
+        "includeSynonyms": synonyms,
+        "includeDocumentation": False,
+    }
+
+
 DESCRIBE_ACLS = 29
+DESCRIBE_CONFIGS = 32
+LIST_CONFIG_RESOURCES = 74
 DESCRIBE_LOG_DIRS = 35
 REASSIGNMENTS = 46
 QUOTAS = 48
@@ -117,6 +140,19 @@ TRANSACTIONAL_IDS = (
 NAMES = ("ledger", "once", "spare-2", "none", "a b", ".")
 BY_HAND = [
     *(Case(DESCRIBE_ACLS, 1, acls(*each)) for each in [(), (0,), (2, 3, 4, 3)]),
+    *(
+        Case(DESCRIBE_CONFIGS, 1, configs(2, name))
+        for name in (*GOLDEN, "cutoff", "expired", "sizes", "none", "a b", "", ".")
+    ),
+    Case(DESCRIBE_CONFIGS, 1, configs(2, "once", "retention.ms", "none")),
+    Case(DESCRIBE_CONFIGS, 1, configs(2, "once", synonyms=False)),
+    *(Case(DESCRIBE_CONFIGS, 1, configs(4, name)) for name in ("", "1", "2", "x")),
+    Case(DESCRIBE_CONFIGS, 1, configs(1, "once")),
+    *(
+        Case(LIST_CONFIG_RESOURCES, 1, {"resourceTypes": kinds})
+        for kinds in ([], [2], [4, 8], [1], [16], [32])
+    ),
+    Case(LIST_CONFIG_RESOURCES, 0, {"resourceTypes": []}),
     Case(DESCRIBE_LOG_DIRS, 1, {"topics": None}),
     Case(DESCRIBE_LOG_DIRS, 1, {"topics": []}),
     Case(
@@ -182,7 +218,7 @@ BY_HAND = [
         ]
     ),
 ]
-AT_RANDOM = [*sorted({case.key for case in BY_HAND})]
+AT_RANDOM = sorted({case.key for case in BY_HAND})
 
 
 @pytest.fixture(scope="module")
@@ -272,14 +308,46 @@ def fails_in_kafka(key, message):
     return False
 
 
+def is_of_others(key, message):
+    """Return whether settings are asked for that `serve` does not know."""
+    kinds = {each["resourceType"] for each in message.get("resources", ())}
+    return key == DESCRIBE_CONFIGS and bool(kinds & {8, 16, 32})
+
+
+def leave_out(answer, static):
+    """Leave out what a broker has in a file of its own, and what logs do not use."""
+    known = settings_of(LogConfig).keys() | settings_of(BrokerConfig).keys()
+    for result in answer["results"]:
+        result["configs"] = [
+            {
+                **config,
+                "synonyms": [
+                    each
+                    for each in config["synonyms"]
+                    if each["source"] != STATIC_BROKER_CONFIG
+                ],
+            }
+            for config in result["configs"]
+            if config["name"] in known
+            if (result["resourceName"], config["name"]) not in static
+        ]
+
+
 def check(brokers, key, version, message):
-    if fails_in_kafka(key, message):
+    if fails_in_kafka(key, message) or is_of_others(key, message):
         return
     volatile = VOLATILE.get(api_of(key).name, set())
-    theirs, ours = (
-        comparable(answer_of(address, key, version, message), volatile)
-        for address in brokers
-    )
+    answers = [answer_of(address, key, version, message) for address in brokers]
+    if key == DESCRIBE_CONFIGS:
+        static = {
+            (result["resourceName"], config["name"])
+            for result in answers[0]["results"]
+            for config in result["configs"]
+            if config["configSource"] == STATIC_BROKER_CONFIG
+        }
+        for answer in answers:
+            leave_out(answer, static)
+    theirs, ours = (comparable(answer, volatile) for answer in answers)
     assert ours == theirs
 
 

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 import kafkalog
 from kafkalog.analysis.internal_tables import transactional_ids
 from kafkalog.broker.broker import (
     DELETE_GROUPS,
+    DESCRIBE_CONFIGS,
     DESCRIBE_LOG_DIRS,
     DESCRIBE_PRODUCERS,
     DESCRIBE_TOPIC_PARTITIONS,
     DESCRIBE_TRANSACTIONS,
     JOIN_GROUP,
+    LIST_CONFIG_RESOURCES,
     LIST_TRANSACTIONS,
     METADATA,
     OFFSET_COMMIT,
     OFFSET_DELETE,
     OFFSET_FETCH,
+)
+from kafkalog.broker.configs import (
+    BROKER,
+    DEFAULT_CONFIG,
+    GROUP,
+    TOPIC,
+    TOPIC_CONFIG,
+)
+from kafkalog.log.reading.cluster_metadata import (
+    METADATA_PARTITION,
+    read_cluster_settings,
 )
 from kafkalog.protocol.error_codes import ErrorCode
 from kafkalog.server.server import serve
@@ -186,3 +201,52 @@ def test_a_group_with_members_is_kept(client):
 def test_offsets_of_other_members_than_consumers_are_kept(client):
     join(client, "workers", "connect")
     assert delete_offsets(client, "workers", "once", 0)[0] == ErrorCode.NON_EMPTY_GROUP
+
+
+def configs_of(client, kind, name, *keys):
+    resource = {
+        "resourceType": kind,
+        "resourceName": name,
+        "configurationKeys": [*keys] or None,
+    }
+    message = {
+        "resources": [resource],
+        "includeSynonyms": True,
+        "includeDocumentation": False,
+    }
+    [result] = client.ask(DESCRIBE_CONFIGS, 4, message)["results"]
+    return {config["name"]: config for config in result["configs"]}
+
+
+def test_the_settings_of_a_topic_are_those_of_the_cluster(client):
+    own = read_cluster_settings(ROOT / METADATA_PARTITION).topics["squeeze.gzip"]
+    found = configs_of(client, TOPIC, "squeeze.gzip")
+    assert own
+    for name, value in own.items():
+        assert found[name]["value"] == value
+        assert found[name]["configSource"] == TOPIC_CONFIG
+    assert found["preallocate"]["value"] == "false"
+    assert found["preallocate"]["configSource"] == DEFAULT_CONFIG
+
+
+def test_only_settings_that_are_asked_for_are_answered(client):
+    assert [*configs_of(client, BROKER, "1", "log.roll.ms", "none")] == ["log.roll.ms"]
+
+
+def test_damaged_metadata_is_an_error_of_the_answer(tmp_path):
+    for name in ("once-0", METADATA_PARTITION):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    for snapshot in (tmp_path / METADATA_PARTITION).glob("*.checkpoint"):
+        snapshot.write_bytes(b"damaged")
+    resource = {
+        "resourceType": TOPIC,
+        "resourceName": "once",
+        "configurationKeys": None,
+    }
+    message = {"resources": [resource], "includeSynonyms": False}
+    with serve(tmp_path) as server, Client(server.address) as client:
+        [result] = client.ask(DESCRIBE_CONFIGS, 1, message)["results"]
+        assert result["errorCode"] == ErrorCode.KAFKA_STORAGE_ERROR
+        assert METADATA_PARTITION in result["errorMessage"]
+        listed = client.ask(LIST_CONFIG_RESOURCES, 1, {"resourceTypes": [GROUP]})
+        assert listed["errorCode"] == ErrorCode.KAFKA_STORAGE_ERROR

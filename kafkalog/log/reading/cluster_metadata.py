@@ -33,7 +33,7 @@ APPLIED_TYPES: Final = frozenset(
 )
 """Kafka's numbers of the record types that are read; all others are skipped."""
 
-TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
+TOPIC_RESOURCE, BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE = 2, 4, 16, 32
 """Kafka's numbers of the resource types whose settings are read."""
 
 CLUSTER_DEFAULT: Final = ""
@@ -55,7 +55,7 @@ class Replicas(NamedTuple):
 
 @dataclass(slots=True)
 class ClusterSettings:
-    """Settings of topics and brokers by their names, the ids and partitions of topics.
+    """Settings of topics, brokers and more by name, the ids and partitions of topics.
 
     `partitions` are by topic id and number. `end_offset` is the offset after the last
     record that was applied.
@@ -66,6 +66,8 @@ class ClusterSettings:
     partitions: dict[tuple[str, int], Replicas] = field(default_factory=dict)
     topics: dict[str, dict[str, str]] = field(default_factory=dict)
     brokers: dict[str, dict[str, str]] = field(default_factory=dict)
+    client_metrics: dict[str, dict[str, str]] = field(default_factory=dict)
+    groups: dict[str, dict[str, str]] = field(default_factory=dict)
     _open: list[Change] | None = None  # records of a transaction that has not ended
 
     def apply(self, value: bytes | None) -> None:
@@ -112,7 +114,12 @@ class ClusterSettings:
         self.partitions[partition] = Replicas(brokers, directories)
 
     def _set(self, message: dict[str, Any]) -> None:
-        by_type = {TOPIC_RESOURCE: self.topics, BROKER_RESOURCE: self.brokers}
+        by_type = {
+            TOPIC_RESOURCE: self.topics,
+            BROKER_RESOURCE: self.brokers,
+            CLIENT_METRICS_RESOURCE: self.client_metrics,
+            GROUP_RESOURCE: self.groups,
+        }
         resources = by_type.get(message["resourceType"])
         if resources is None:
             return
