@@ -22,7 +22,7 @@ from kafkalog.errors import ConfigError, KafkaLogError
 from kafkalog.log.reading.cluster_metadata import CLUSTER_DEFAULT, ClusterSettings
 from kafkalog.messages.message_json import java_double
 from kafkalog.messages.schema import Message
-from kafkalog.protocol.error_codes import ErrorCode
+from kafkalog.protocol.error_codes import MALFORMED, ErrorCode
 from kafkalog.protocol.frames import Request
 
 UNKNOWN, TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 0, 2, 4, 8, 16, 32
@@ -62,12 +62,6 @@ READ_ONLY: Final = frozenset(
     }
 )
 """Settings of a broker that do not change while it runs."""
-
-MALFORMED: Final = (
-    "This most likely occurs because of a request being malformed by the client "
-    "library or the message was sent to an incompatible broker. See the broker logs "
-    "for more details."
-)
 
 Settings = Mapping[str, str]
 

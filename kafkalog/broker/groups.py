@@ -13,13 +13,22 @@ from kafkalog.broker.committed_offsets import CommittedOffsets
 from kafkalog.broker.endpoint import Endpoint
 from kafkalog.broker.group_coordinator import GroupCoordinator
 from kafkalog.messages.schema import Message
-from kafkalog.protocol.error_codes import ErrorCode
+from kafkalog.protocol.error_codes import MALFORMED, ErrorCode
 from kafkalog.protocol.frames import Request
 
 GROUP, TRANSACTION = 0, 1
 COORDINATED: Final = (GROUP, TRANSACTION)
 FIRST_WITH_KEYS: Final = 4
 FIRST_WITH_ERROR: Final = 6
+NO_COORDINATOR: Final = {
+    "errorCode": ErrorCode.INVALID_REQUEST,
+    "errorMessage": MALFORMED,
+    "nodeId": -1,
+    "host": "",
+    "port": -1,
+}
+"""The answer to a kind of key that Kafka does not know."""
+
 NO_GROUP: Final = "Group {} not found."
 
 
@@ -28,22 +37,12 @@ def find_coordinator(
 ) -> Message:
     """Answer that this node coordinates all groups and transactions."""
     message, node = request.message, endpoint.as_node(catalogue.node_id)
+    is_here = message.get("keyType", GROUP) in COORDINATED
+    found = node if is_here else NO_COORDINATOR
     if request.version < FIRST_WITH_KEYS:
-        if message.get("keyType", GROUP) not in COORDINATED:
-            return _no_coordinator()
-        return node
-    keys = message["coordinatorKeys"]
-    is_here = message["keyType"] in COORDINATED
-    found = node if is_here else _no_coordinator()
-    return {"coordinators": [{"key": key, **found} for key in keys]}
-
-
-def _no_coordinator() -> dict[str, Any]:
+        return {**found, "errorMessage": "NONE"} if is_here else found
     return {
-        "errorCode": ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        "nodeId": -1,
-        "host": "",
-        "port": -1,
+        "coordinators": [{"key": key, **found} for key in message["coordinatorKeys"]]
     }
 
 

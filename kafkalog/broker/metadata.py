@@ -11,13 +11,18 @@ from typing import Any
 
 from kafkalog.broker.catalogue import Catalogue, ServedTopic
 from kafkalog.broker.endpoint import Endpoint
+from kafkalog.broker.topic_names import topic_name_fault
 from kafkalog.messages.schema import Message
 from kafkalog.protocol.error_codes import ErrorCode
 from kafkalog.protocol.frames import Request
 from kafkalog.text.uuid_text import ZERO_UUID
 
-BROKER_ENDPOINTS = 1
-"""The type of endpoint that DescribeCluster asks brokers for."""
+TOPIC_OPERATIONS = 3576
+CLUSTER_OPERATIONS = 8096
+"""A bit for each operation: a node without access lists allows all of them."""
+
+BROKER_ENDPOINTS, CONTROLLER_ENDPOINTS = 1, 2
+"""The types of endpoints that DescribeCluster asks for; brokers have the first."""
 
 
 def api_versions(ranges: Mapping[int, tuple[int, int]], *, is_known: bool) -> Message:
@@ -42,19 +47,36 @@ def metadata(catalogue: Catalogue, endpoint: Endpoint, request: Request) -> Mess
         topics = [_topic(catalogue, topic) for topic in catalogue.topics.values()]
     else:
         topics = [_asked(catalogue, topic) for topic in asked]
+    if request.message.get("includeTopicAuthorizedOperations"):
+        topics = [
+            {**topic, "topicAuthorizedOperations": TOPIC_OPERATIONS} for topic in topics
+        ]
     return {
         "brokers": [endpoint.as_node(catalogue.node_id)],
         "clusterId": catalogue.cluster_id,
         "controllerId": catalogue.node_id,
         "topics": topics,
+        **_cluster_operations(request),
     }
+
+
+def _cluster_operations(request: Request) -> dict[str, int]:
+    """Return what may be done with the cluster, if the client asks for it."""
+    is_asked = request.message.get("includeClusterAuthorizedOperations")
+    return {"clusterAuthorizedOperations": CLUSTER_OPERATIONS} if is_asked else {}
 
 
 def describe_cluster(
     catalogue: Catalogue, endpoint: Endpoint, request: Request
 ) -> Message:
     """Answer which brokers there are: this one."""
-    if request.message.get("endpointType", BROKER_ENDPOINTS) != BROKER_ENDPOINTS:
+    kind = request.message.get("endpointType", BROKER_ENDPOINTS)
+    if kind not in (BROKER_ENDPOINTS, CONTROLLER_ENDPOINTS):
+        return {
+            "errorCode": ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            "errorMessage": f"Unsupported endpoint type {kind}",
+        }
+    if kind != BROKER_ENDPOINTS:
         return {
             "errorCode": ErrorCode.MISMATCHED_ENDPOINT_TYPE,
             "errorMessage": "The request was sent to an endpoint of type BROKER, but "
@@ -65,6 +87,7 @@ def describe_cluster(
         "clusterId": catalogue.cluster_id,
         "controllerId": catalogue.node_id,
         "brokers": [{**node, "brokerId": node["nodeId"]}],
+        **_cluster_operations(request),
     }
 
 
@@ -81,8 +104,10 @@ def _asked(catalogue: Catalogue, asked: Message) -> dict[str, Any]:
             }
     topic = catalogue.topics.get(name)
     if topic is None:
+        is_valid = topic_name_fault(name) is None
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return {
-            "errorCode": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            "errorCode": unknown if is_valid else ErrorCode.INVALID_TOPIC_EXCEPTION,
             "name": name,
             "partitions": [],
         }

@@ -21,6 +21,8 @@ EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 EARLIEST_PENDING_UPLOAD: Final = -6
 FIRST_VERSIONS: Final = {
+    LATEST: 1,
+    EARLIEST: 1,
     MAX_TIMESTAMP: 7,
     EARLIEST_LOCAL: 8,
     LATEST_TIERED: 9,
@@ -49,6 +51,7 @@ def list_offsets(catalogue: Catalogue, request: Request) -> Message:
             ],
         }
         for topic in message["topics"]
+        if topic["partitions"]
     ]
     return {"topics": topics}
 
@@ -60,25 +63,25 @@ def _offset(
     request: Request,
     is_committed: bool,
 ) -> dict[str, Any]:
+    timestamp = asked["timestamp"]
+    is_known = timestamp >= 0 or timestamp in FIRST_VERSIONS
+    if not is_known or request.version < FIRST_VERSIONS.get(timestamp, 0):
+        return {"errorCode": ErrorCode.UNSUPPORTED_VERSION}
     partition = catalogue.partition(topic, asked["partitionIndex"])
     if partition is None:
         return {"errorCode": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     error = check_epoch(partition, asked.get("currentLeaderEpoch", NO_EPOCH))
     if error:
         return {"errorCode": error}
-    timestamp = asked["timestamp"]
-    if request.version < FIRST_VERSIONS.get(timestamp, 0):
-        return {"errorCode": ErrorCode.UNSUPPORTED_VERSION}
     log = partition.log
     time, offset = NOTHING, NOTHING
     if timestamp == LATEST:
         offset = log.last_stable_offset if is_committed else log.log_end_offset
     elif timestamp in (EARLIEST, EARLIEST_LOCAL):
         offset = log.log_start_offset
-    elif timestamp == MAX_TIMESTAMP:
-        offset, time = log.latest_record()
-    elif timestamp >= 0:
-        offset, time = log.record_at(timestamp)
+    elif timestamp == MAX_TIMESTAMP or timestamp >= 0:
+        is_time = timestamp >= 0
+        offset, time = log.record_at(timestamp) if is_time else log.latest_record()
         end = log.last_stable_offset if is_committed else log.log_end_offset
         if offset >= end:
             time, offset = NOTHING, NOTHING

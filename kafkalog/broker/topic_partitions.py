@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kafkalog.broker.catalogue import INTERNAL_TOPICS, Catalogue
-from kafkalog.broker.metadata import partitions_of
+from kafkalog.broker.metadata import TOPIC_OPERATIONS, partitions_of
 from kafkalog.messages.schema import Message
 from kafkalog.protocol.error_codes import ErrorCode
 from kafkalog.protocol.frames import Request
@@ -17,9 +17,6 @@ from kafkalog.storage.file_names import is_topic_name
 
 MOST_PARTITIONS: Final = 2000
 """Kafka's default of ``max.request.partition.size.limit``."""
-
-TOPIC_OPERATIONS: Final = 3576
-"""A bit for each operation on topics, all of which a node without access lists has."""
 
 
 def describe_topic_partitions(catalogue: Catalogue, request: Request) -> Message:

@@ -4,6 +4,14 @@ Source: ``Errors.java``.
 """
 
 from enum import IntEnum
+from typing import Final
+
+MALFORMED: Final = (
+    "This most likely occurs because of a request being malformed by the client "
+    "library or the message was sent to an incompatible broker. See the broker logs "
+    "for more details."
+)
+"""Kafka's message for an invalid request that it says nothing more about."""
 
 
 class ErrorCode(IntEnum):

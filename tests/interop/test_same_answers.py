@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kafkalog.config.broker_config import BrokerConfig
 from kafkalog.config.log_config import LogConfig
 from kafkalog.config.settings import settings_of
-from kafkalog.protocol.protocol_schemas import api_of
+from kafkalog.protocol.protocol_schemas import API_VERSIONS, api_of
 from kafkalog.server.server import serve
 from tests import golden_data
 from tests.interop.broker import JARS, Broker
@@ -41,6 +41,8 @@ ADDRESS = {"host", "port"}
 EPOCH = {"leaderEpoch"}
 VOLATILE = {
     "DescribeCluster": ADDRESS,
+    "FindCoordinator": ADDRESS,
+    "ListOffsets": EPOCH,
     "DescribeConfigs": {"documentation"},
     "DescribeLogDirs": {"logDir", "usableBytes"},
     "DescribeTopicPartitions": EPOCH,
@@ -49,6 +51,7 @@ VOLATILE = {
 """Fields that differ by API: of the address, and what a broker changes as it starts."""
 
 UNORDERED = {
+    "brokers",
     "configs",
     "configResources",
     "transactionStates",
@@ -117,6 +120,12 @@ def configs(kind, name, *keys, synonyms=True):
     }
 
 
+FETCH = 1
+LIST_OFFSETS = 2
+METADATA = 3
+FIND_COORDINATOR = 10
+EPOCH_ENDS = 23
+DESCRIBE_CLUSTER = 60
 DESCRIBE_ACLS = 29
 DESCRIBE_CONFIGS = 32
 LIST_CONFIG_RESOURCES = 74
@@ -138,7 +147,86 @@ TRANSACTIONAL_IDS = (
     *("state.txn.id-0", "state.txn.id-1"),
 )
 NAMES = ("ledger", "once", "spare-2", "none", "a b", ".")
+VERSIONS = {"clientSoftwareName": "tests", "clientSoftwareVersion": "1"}
+EVENTS_MS = 1_700_000_000_000
 BY_HAND = [
+    Case(METADATA, 0, {"topics": []}),
+    Case(METADATA, 1, {"topics": None}),
+    *(
+        Case(METADATA, first, {"topics": [{"name": name} for name in NAMES], **more})
+        for first, more in (
+            (4, {"allowAutoTopicCreation": False}),
+            (
+                8,
+                {
+                    "allowAutoTopicCreation": False,
+                    "includeTopicAuthorizedOperations": True,
+                },
+            ),
+        )
+    ),
+    Case(DESCRIBE_CLUSTER, 0, {"includeClusterAuthorizedOperations": False}),
+    Case(DESCRIBE_CLUSTER, 0, {"includeClusterAuthorizedOperations": True}),
+    Case(DESCRIBE_CLUSTER, 1, {"endpointType": 2}),
+    *(
+        Case(
+            LIST_OFFSETS,
+            1,
+            {
+                "replicaId": -1,
+                "isolationLevel": isolation,
+                "topics": [
+                    {
+                        "name": name,
+                        "partitions": [
+                            {
+                                "partitionIndex": number,
+                                "currentLeaderEpoch": -1,
+                                "timestamp": timestamp,
+                            }
+                            for number in (0, 1, 7)
+                        ],
+                    }
+                    for name in (*GOLDEN, "cutoff", "expired", "spare-0", "none")
+                ],
+            },
+        )
+        for isolation in (0, 1)
+        for timestamp in (-1, -2, -3, -4, -5, -6, -7, 0, EVENTS_MS, EVENTS_MS * 2)
+    ),
+    *(
+        Case(
+            EPOCH_ENDS,
+            2,
+            {
+                "replicaId": -1,
+                "topics": [
+                    {
+                        "topic": name,
+                        "partitions": [
+                            {
+                                "partition": number,
+                                "currentLeaderEpoch": -1,
+                                "leaderEpoch": epoch,
+                            }
+                            for number in (0, 7)
+                        ],
+                    }
+                    for name in (*GOLDEN, "none")
+                ],
+            },
+        )
+        for epoch in (-1, 0, 1000)
+    ),
+    *(
+        Case(
+            FIND_COORDINATOR,
+            4,
+            {"keyType": kind, "coordinatorKeys": ["a", "b"]},
+        )
+        for kind in (0, 1, 3)
+    ),
+    *(Case(FIND_COORDINATOR, 0, {"key": key}) for key in ("a",)),
     *(Case(DESCRIBE_ACLS, 1, acls(*each)) for each in [(), (0,), (2, 3, 4, 3)]),
     *(
         Case(DESCRIBE_CONFIGS, 1, configs(2, name))
@@ -218,7 +306,7 @@ BY_HAND = [
         ]
     ),
 ]
-AT_RANDOM = sorted({case.key for case in BY_HAND})
+AT_RANDOM = sorted({case.key for case in BY_HAND} - {METADATA})
 
 
 @pytest.fixture(scope="module")
@@ -305,6 +393,8 @@ def fails_in_kafka(key, message):
     """Return whether Kafka answers with an error of its own code."""
     if key == TOPIC_PARTITIONS:  # a NullPointerException
         return message["cursor"] is None and {"name": ""} in message["topics"]
+    if key == LIST_OFFSETS:  # an IllegalArgumentException
+        return message.get("isolationLevel", 0) not in (0, 1)
     return False
 
 
@@ -351,10 +441,26 @@ def check(brokers, key, version, message):
     assert ours == theirs
 
 
+LAST = {(FIND_COORDINATOR, 0): 3, (METADATA, 0): 0}
+"""The last version of requests by hand whose fields later versions do not have."""
+
+
 @pytest.mark.parametrize("case", BY_HAND, ids=lambda case: api_of(case.key).name)
 def test_requests_by_hand(brokers, case):
-    for version in range(case.first, api_of(case.key).highest_version + 1):
+    last = LAST.get((case.key, case.first), api_of(case.key).highest_version)
+    for version in range(case.first, last + 1):
         check(brokers, case.key, version, case.message)
+
+
+def test_versions_are_those_of_kafka(brokers):
+    theirs, ours = (
+        {
+            api["apiKey"]: (api["minVersion"], api["maxVersion"])
+            for api in answer_of(address, API_VERSIONS, 4, VERSIONS)["apiKeys"]
+        }
+        for address in brokers
+    )
+    assert ours == {key: theirs[key] for key in ours}
 
 
 @pytest.mark.parametrize("key", AT_RANDOM, ids=lambda key: api_of(key).name)
