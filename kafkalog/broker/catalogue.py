@@ -172,6 +172,15 @@ class Catalogue:
                 found.append(read_cluster_settings(directory))
         return max(found, key=lambda settings: settings.end_offset)
 
+    def directories_of(self, topic: str) -> list[Location]:
+        """Return the directories of a topic's partitions, also if it is not served."""
+        return [
+            directory
+            for path in self._paths
+            for name, _, directory in self._found(path)
+            if name == topic
+        ]
+
     def close(self) -> None:
         """Close all files."""
         for partition in self._partitions.values():
@@ -190,17 +199,20 @@ class Catalogue:
         return log
 
     def _listed(self, path: Location) -> list[tuple[str, int, Location]]:
+        """Return the partitions at a path that are served."""
+        return [
+            found
+            for found in self._found(path)
+            if self._selection.has(found[0], found[1]) and found[0] != METADATA_TOPIC
+        ]
+
+    def _found(self, path: Location) -> list[tuple[str, int, Location]]:
         if is_partition(path):
             name = parse_partition_dir(path.absolute().name)
             found = [] if name is None else [(name, path)]
         else:
             found = list_partitions(path)
-        return [
-            (name.topic, name.partition, directory)
-            for name, directory in found
-            if self._selection.has(name.topic, name.partition)
-            and name.topic != METADATA_TOPIC
-        ]
+        return [(name.topic, name.partition, directory) for name, directory in found]
 
     def _time(self, path: Location) -> int:
         return path.stat().st_mtime_ns if isinstance(path, Path) else 0

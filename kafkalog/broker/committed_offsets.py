@@ -1,4 +1,7 @@
-"""OffsetCommit and OffsetFetch: the offsets that groups have committed, in memory.
+"""OffsetCommit and OffsetFetch: the offsets that groups have committed.
+
+They begin with those in ``__consumer_offsets`` of the directories, which is read when a
+group is first asked for. What is committed here is kept in memory.
 
 Source: ``OffsetMetadataManager.java``, ``KafkaApis.handleOffsetFetchRequest``.
 """
@@ -6,12 +9,20 @@ Source: ``OffsetMetadataManager.java``, ``KafkaApis.handleOffsetFetchRequest``.
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from kafkalog.broker.catalogue import Catalogue
 from kafkalog.messages.schema import Message
 from kafkalog.protocol.error_codes import ErrorCode
 from kafkalog.protocol.frames import Request
+from kafkalog.query.newest_records import (
+    CONSUMER_OFFSETS,
+    OFFSET_COMMIT,
+    current_messages,
+    newest_records,
+)
+from kafkalog.query.scan import scan
 from kafkalog.text.uuid_text import ZERO_UUID
 
 NO_OFFSET: Final = -1
@@ -37,7 +48,21 @@ class CommittedOffsets:
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
-        self.groups: defaultdict[str, dict[Place, Commit]] = defaultdict(dict)
+
+    @cached_property
+    def groups(self) -> defaultdict[str, dict[Place, Commit]]:
+        """The offsets by group; the first use reads those that are stored."""
+        found: defaultdict[str, dict[Place, Commit]] = defaultdict(dict)
+        directories = self._catalogue.directories_of(CONSUMER_OFFSETS)
+        if not directories:
+            return found
+        stored = scan(directories, on_corruption="skip")
+        newest = newest_records(stored, CONSUMER_OFFSETS, OFFSET_COMMIT)
+        for key, value in current_messages(newest, CONSUMER_OFFSETS):
+            found[key["group"]][key["topic"], key["partition"]] = Commit(
+                value["offset"], value.get("leaderEpoch", NO_EPOCH), value["metadata"]
+            )
+        return found
 
     def commit(self, request: Request, error: ErrorCode) -> Message:
         """Take the offsets of a request, unless there is an error for all of them."""

@@ -18,6 +18,7 @@ from kafkalog.broker.broker import (
     FETCH,
     LIST_OFFSETS,
     METADATA,
+    OFFSET_FETCH,
     PRODUCE,
 )
 from kafkalog.log.reading.log_segments import list_segments
@@ -336,3 +337,34 @@ def test_an_error_of_the_server_is_reported_and_ends_one_connection(
         assert client.receive_frame() is None
         assert "a defect" in caplog.text
         assert topics_of(other)
+
+
+@pytest.mark.parametrize("version", versions(OFFSET_FETCH))
+def test_groups_stand_where_the_directory_says(version):
+    root = golden_data.logs("k431-clean")
+    rows = kafkalog.groups(root).to_pylist()
+    group = rows[0]["group"]
+    stored = {
+        (row["topic"], row["partition"]): (row["offset"], row["metadata"])
+        for row in rows
+        if row["group"] == group
+    }
+    with serve(root, topics="*") as opened, Client(opened.address) as client:
+        ids = {topic["name"]: topic["topicId"] for topic in topics_of(client)}
+        asked = [
+            {"name": topic, "topicId": ids[topic], "partitionIndexes": [number]}
+            for topic, number in stored
+        ]
+        message = {"groupId": group, "topics": asked}
+        message["groups"] = [{"groupId": group, "topics": asked}]
+        answer = client.ask(OFFSET_FETCH, version, message)
+    [found] = answer.get("groups") or [answer]
+    names = {topic_id: name for name, topic_id in ids.items()}
+    assert {
+        (topic.get("name") or names[topic["topicId"]], each["partitionIndex"]): (
+            each["committedOffset"],
+            each["metadata"],
+        )
+        for topic in found["topics"]
+        for each in topic["partitions"]
+    } == stored
