@@ -94,10 +94,10 @@ def _partition(
 ) -> dict[str, Any]:
     """Return the members of a partition in the answer, the range of a file included."""
     if topic is None:
-        return _error(ErrorCode.UNKNOWN_TOPIC_ID)
+        return _unknown(ErrorCode.UNKNOWN_TOPIC_ID)
     partition = catalogue.partition(topic, asked["partition"])
     if partition is None:
-        return _error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return _unknown(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     error = check_epoch(partition, asked.get("currentLeaderEpoch", NO_EPOCH))
     if error:
         return _error(error)
@@ -143,5 +143,11 @@ def _records(
     }
 
 
-def _error(code: ErrorCode) -> dict[str, Any]:
+def _unknown(code: ErrorCode) -> dict[str, Any]:
+    """Return what is answered for no partition."""
     return {"errorCode": code, "highWatermark": -1, "records": b""}
+
+
+def _error(code: ErrorCode) -> dict[str, Any]:
+    """Return what is answered for a partition that cannot be read."""
+    return {**_unknown(code), "abortedTransactions": None}

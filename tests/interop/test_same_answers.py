@@ -322,12 +322,35 @@ def brokers(tmp_path_factory):
         shutil.copytree(golden_data.logs("k431-clean"), copy)
     theirs.start()
     with Client(theirs.address) as client:
+        wait_for_leaders(client)
         remove_security(client)
     try:
         with serve(ours) as server:
             yield theirs.address, server.address
     finally:
         theirs.stop()
+
+
+def wait_for_leaders(client):
+    """Wait until the broker leads all partitions."""
+    topics = client.ask(METADATA, 1, {"topics": None})["topics"]
+    asked = [
+        {
+            "name": topic["name"],
+            "partitions": [
+                {"partitionIndex": partition["partitionIndex"], "timestamp": -2}
+                for partition in topic["partitions"]
+            ],
+        }
+        for topic in topics
+    ]
+    message = {"replicaId": -1, "topics": asked}
+    while any(
+        partition["errorCode"]
+        for topic in client.ask(LIST_OFFSETS, 1, message)["topics"]
+        for partition in topic["partitions"]
+    ):
+        time.sleep(0.1)
 
 
 def remove_security(client):

@@ -244,10 +244,10 @@ class FollowedLog:
         return min(max(stable, self.log_start_offset), self.log_end_offset)
 
     def aborted(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Return producer and first offset of aborted transactions in [start, end)."""
+        """Return producers and first offsets of aborted transactions, by their ends."""
         found = self.transactions.aborted
         found = found[(found["last_offset"] >= start) & (found["first_offset"] < end)]
-        order = np.argsort(found["first_offset"], kind="stable")
+        order = np.argsort(found["last_offset"], kind="stable")
         return [(int(txn[0]), int(txn[1])) for txn in found[order]]
 
     def producer_states(self) -> npt.NDArray[np.void]:
