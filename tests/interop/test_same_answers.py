@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from struct import Struct
 from typing import NamedTuple
 
 import pytest
@@ -148,6 +149,8 @@ TRANSACTIONAL_IDS = (
 )
 NAMES = ("ledger", "once", "spare-2", "none", "a b", ".")
 VERSIONS = {"clientSoftwareName": "tests", "clientSoftwareVersion": "1"}
+NO_TOPIC_ID = "AAAAAAAAQACAAAAAAAAAAQ"
+BATCH_SIZE = Struct(">8xi")
 EVENTS_MS = 1_700_000_000_000
 BY_HAND = [
     Case(METADATA, 0, {"topics": []}),
@@ -412,6 +415,17 @@ def comparable(value, volatile):
     return found
 
 
+def whole_batches(records):
+    """Return the batches without the part of one that Kafka cuts off at the limit."""
+    end = 0
+    while end + BATCH_SIZE.size <= len(records):
+        size = BATCH_SIZE.size + BATCH_SIZE.unpack_from(records, end)[0]
+        if end + size > len(records):
+            break
+        end += size
+    return records[:end]
+
+
 def fails_in_kafka(key, message):
     """Return whether Kafka answers with an error of its own code."""
     if key == TOPIC_PARTITIONS:  # a NullPointerException
@@ -484,6 +498,35 @@ def test_versions_are_those_of_kafka(brokers):
         for address in brokers
     )
     assert ours == {key: theirs[key] for key in ours}
+
+
+@pytest.mark.parametrize("offset", [0, 3, 50, 400, 10**6])
+@pytest.mark.parametrize("name", [*GOLDEN, "cutoff", "expired", "orders.zstd", "none"])
+def test_fetches(brokers, name, offset):
+    topics = answer_of(brokers[0], METADATA, 12, {"topics": None})["topics"]
+    ids = {topic["name"]: topic["topicId"] for topic in topics}
+    partitions = [
+        {"partition": number, "fetchOffset": offset, "partitionMaxBytes": 2000}
+        for number in (0, 7)
+    ]
+    topic_id = ids.get(name, NO_TOPIC_ID)
+    topic = {"topic": name, "topicId": topic_id, "partitions": partitions}
+    for version in range(4, api_of(FETCH).highest_version + 1):
+        for isolation in (0, 1):
+            message = {
+                "maxWaitMs": 0,
+                "minBytes": 0,
+                "maxBytes": 3000,
+                "isolationLevel": isolation,
+                "topics": [topic],
+            }
+            theirs, ours = (
+                answer_of(address, FETCH, version, message) for address in brokers
+            )
+            for response in theirs["responses"]:
+                for partition in response["partitions"]:
+                    partition["records"] = whole_batches(partition["records"])
+            assert ours == theirs
 
 
 @pytest.mark.parametrize("key", AT_RANDOM, ids=lambda key: api_of(key).name)
