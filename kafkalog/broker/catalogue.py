@@ -21,6 +21,7 @@ from typing import Final
 from kafkalog.errors import KafkaLogError
 from kafkalog.formats.partition_files import PartitionMetadata
 from kafkalog.formats.properties import MetaProperties
+from kafkalog.log.ownership import is_owned
 from kafkalog.log.reading.cluster_metadata import (
     METADATA_PARTITION,
     ClusterSettings,
@@ -29,6 +30,7 @@ from kafkalog.log.reading.cluster_metadata import (
 from kafkalog.log.reading.followed_log import FollowedLog
 from kafkalog.segment.open_files import OpenFiles
 from kafkalog.storage.checkpoint_file import (
+    HIGH_WATERMARKS,
     LOG_STARTS,
     Offsets,
     read_if_exists,
@@ -46,6 +48,7 @@ from kafkalog.storage.log_directory import (
     is_partition,
     list_partitions,
 )
+from kafkalog.storage.record_lock import is_locked
 from kafkalog.text.uuid_text import ZERO_UUID, uuid_to_text
 
 INTERNAL_TOPICS: Final = frozenset(
@@ -68,6 +71,21 @@ class ServedPartition:
     topic: str
     number: int
     log: FollowedLog
+    watermark: int | None = None
+    """The checkpointed high watermark, while a broker writes to the log."""
+
+    @property
+    def high_watermark(self) -> int:
+        """The offset up to which the log is served: its end, without a broker."""
+        log = self.log
+        if self.watermark is None:
+            return log.log_end_offset
+        return min(max(self.watermark, log.log_start_offset), log.log_end_offset)
+
+    @property
+    def stable_offset(self) -> int:
+        """The offset up to which transactions are decided, and served."""
+        return min(self.log.last_stable_offset, self.high_watermark)
 
     @property
     def leader_epoch(self) -> int:
@@ -105,6 +123,7 @@ class Catalogue:
         self._selection = selection
         self._open_files = OpenFiles(MOST_OPEN_FILES)
         self._times: list[int] = []
+        self._marks: dict[Path, tuple[int, Offsets | None]] = {}
         self._partitions: dict[tuple[str, int], ServedPartition] = {}
         self.topics: dict[str, ServedTopic] = {}
         self.names: dict[str, str] = {}
@@ -145,7 +164,29 @@ class Catalogue:
             partition = ServedPartition(topic, number, max(logs, key=_length))
             self._partitions[topic, number] = partition
         partition.log.refresh()
+        marks = self._watermarks(partition.log.directory.absolute().parent)
+        partition.watermark = None if marks is None else marks.get((topic, number), 0)
         return partition
+
+    def _watermarks(self, root: Location) -> Offsets | None:
+        """Return the high watermarks in a log directory; None if no broker has it.
+
+        A broker writes them every five seconds, and it alone changes them: whether one
+        is running is asked when they have changed, or are asked for the first time.
+        """
+        if not isinstance(root, Path) or is_owned(root):
+            return None
+        try:
+            changed_ns = (root / HIGH_WATERMARKS).stat().st_mtime_ns
+        except OSError:
+            changed_ns = 0
+        known = self._marks.get(root)
+        if known is None or known[0] != changed_ns:
+            marks = None
+            if is_locked(root):
+                marks = read_offsets_or_none(root, HIGH_WATERMARKS)
+            known = self._marks[root] = changed_ns, marks
+        return known[1]
 
     def by_log_directory(self) -> dict[Location, dict[str, dict[int, Location]]]:
         """Return the directories of partitions by log directory, topic and number."""

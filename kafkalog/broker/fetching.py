@@ -121,8 +121,8 @@ def _records(
 ) -> dict[str, Any]:
     log, offset = partition.log, asked["fetchOffset"]
     is_committed = request.message["isolationLevel"] == READ_COMMITTED
-    stable = log.last_stable_offset
-    end = stable if is_committed else log.log_end_offset
+    stable, high = partition.stable_offset, partition.high_watermark
+    end = stable if is_committed else high
     most = min(asked["partitionMaxBytes"], max(left, 0))
     found = log.fetch(offset, most, end)
     aborted = None
@@ -134,7 +134,7 @@ def _records(
         ]
     return {
         "errorCode": ErrorCode.NONE,
-        "highWatermark": log.log_end_offset,
+        "highWatermark": high,
         "lastStableOffset": stable,
         "logStartOffset": log.log_start_offset,
         "abortedTransactions": aborted,

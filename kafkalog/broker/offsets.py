@@ -76,13 +76,13 @@ def _offset(
     log = partition.log
     time, offset = NOTHING, NOTHING
     if timestamp == LATEST:
-        offset = log.last_stable_offset if is_committed else log.log_end_offset
+        offset = partition.stable_offset if is_committed else partition.high_watermark
     elif timestamp in (EARLIEST, EARLIEST_LOCAL):
         offset = log.log_start_offset
     elif timestamp == MAX_TIMESTAMP or timestamp >= 0:
         is_time = timestamp >= 0
         offset, time = log.record_at(timestamp) if is_time else log.latest_record()
-        end = log.last_stable_offset if is_committed else log.log_end_offset
+        end = partition.stable_offset if is_committed else partition.high_watermark
         if offset >= end:
             time, offset = NOTHING, NOTHING
     epoch = None if offset == NOTHING else epoch_for_offset(log.leader_epochs, offset)

@@ -286,6 +286,11 @@ class OwnedDirectory:
             )
 
 
+def is_owned(path: Path) -> bool:
+    """Return whether this process has locked a log directory."""
+    return path.resolve() in _owned
+
+
 def own_directory(path: Path, name: Name | None, disk: Disk = DISK) -> OwnedDirectory:
     """Lock a log directory to write to one of its logs; return its owner.
 

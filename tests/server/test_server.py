@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import signal
 import socket
 import struct
@@ -377,3 +378,52 @@ def test_groups_stand_where_the_directory_says(version):
         for topic in found["topics"]
         for each in topic["partitions"]
     } == stored
+
+
+HOLDER = """
+import fcntl, sys
+file = open(sys.argv[1], "w")
+fcntl.lockf(file, fcntl.LOCK_EX)
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_beside_a_broker_a_log_ends_at_its_checkpointed_high_watermark(tmp_path):
+    logs = tmp_path / "logs"
+    with kafkalog.open(logs / "orders-0", "a") as log:
+        for _ in range(3):
+            log.append_records({"value": [b"1", b"2"]})
+    marks = logs / "replication-offset-checkpoint"
+    marks.write_text("0\n1\norders 0 4\n")
+
+    def ends(opened):
+        with Client(opened.address) as client:
+            [topic] = topics_of(client)
+            found = fetched(client, 12, topic, 0, 0)
+            asked = {"partitionIndex": 0, "timestamp": -1}
+            asked = {"name": "orders", "partitions": [asked]}
+            asked = {"replicaId": -1, "topics": [asked]}
+            [answer] = client.ask(LIST_OFFSETS, 4, asked)["topics"]
+            chunks = kafkalog.scan(found["records"]).chunks()
+            return (
+                found["highWatermark"],
+                found["lastStableOffset"],
+                answer["partitions"][0]["offset"],
+                sum(map(len, chunks)),
+            )
+
+    with serve(logs) as opened:
+        assert ends(opened) == (6, 6, 6, 6)
+    holder = [sys.executable, "-c", HOLDER, logs / ".lock"]
+    with subprocess.Popen(
+        holder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "locked\n"
+        with serve(logs) as opened:
+            assert ends(opened) == (4, 4, 4, 4)
+            os.utime(marks, ns=(1, 1))
+            marks.write_text("0\n1\norders 0 6\n")
+            assert ends(opened) == (6, 6, 6, 6)
+        process.stdin.close()
+        assert process.wait(60) == 0
