@@ -301,7 +301,7 @@ class Log:
         """
         first = self.log_start_offset if start is None else start
         last = MAX_OFFSET if end is None else end
-        return aborted_between(self.path, first, last)
+        return aborted_between(list_segments(self.path), first, last)
 
     def read(
         self,

@@ -1170,7 +1170,8 @@ class WritableLog(ClosedAtEnd):
         0
         """
         first = self.log_start_offset if start is None else start
-        return aborted_between(self.path, first, MAX_OFFSET if end is None else end)
+        last = MAX_OFFSET if end is None else end
+        return aborted_between(list_segments(self.path), first, last)
 
     def find_aborted(self, start: int, end: int) -> list[AbortedTransaction]:
         """Return the aborted transactions between two offsets, as a broker finds them.

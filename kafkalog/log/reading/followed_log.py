@@ -26,7 +26,7 @@ from kafkalog.log.producers.producer_state import producer_states_at
 from kafkalog.log.reading.log_segments import (
     OpenSegment,
     from_offset,
-    list_segments,
+    list_directory,
     read_on,
 )
 from kafkalog.log.reading.offset_lookup import (
@@ -37,7 +37,12 @@ from kafkalog.log.reading.offset_lookup import (
     find_records_for_times,
 )
 from kafkalog.log.reading.remote_offsets import log_start_in
-from kafkalog.log.reading.transactions import Transactions, replay_partition
+from kafkalog.log.reading.transactions import (
+    Transactions,
+    aborted_between,
+    find_stable,
+    replay_partition,
+)
 from kafkalog.segment.file_records import Skipped
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.segment.open_files import OpenFiles
@@ -142,6 +147,8 @@ class FollowedLog:
     _files: dict[int, SharedFile] = field(default_factory=dict)
     _places: OrderedDict[int, tuple[int, int]] = field(default_factory=OrderedDict)
     _transactions: Transactions | None = None
+    _stable: int | None = None
+    _has_snapshots: bool = False
 
     def refresh(self) -> bool:
         """Read what has changed since the last call; return whether anything has."""
@@ -163,7 +170,7 @@ class FollowedLog:
         self.leader_epochs = (
             read_if_exists(self.directory / LEADER_EPOCHS, parse_epochs) or []
         )
-        self._transactions = None
+        self._transactions = self._stable = None
         return True
 
     def fetch(self, offset: int, max_bytes: int, end: int) -> StoredRange | None:
@@ -226,8 +233,34 @@ class FollowedLog:
         return opened.position_for(offset)
 
     @property
-    def transactions(self) -> Transactions:
-        """The aborted transactions of the log, and its last stable offset."""
+    def last_stable_offset(self) -> int:
+        """The first offset of the first undecided transaction, else the log end."""
+        if self._stable is None:
+            self._stable = find_stable(
+                self.directory,
+                self.segments,
+                self.log_start_offset,
+                self.log_end_offset,
+            )
+        return self._stable
+
+    def aborted(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Return producers and first offsets of aborted transactions, by their ends.
+
+        A broker keeps them in transaction indexes. In a directory that lacks its other
+        files, too, they are found by reading the headers of the whole log once.
+        """
+        if self._has_snapshots:
+            found = aborted_between(self.segments, start, end)
+        else:
+            found = self._replayed().aborted
+            overlaps = found["last_offset"] >= start
+            found = found[overlaps & (found["first_offset"] < end)]
+            found = found[np.argsort(found["last_offset"], kind="stable")]
+        producers, firsts = found["producer_id"], found["first_offset"]
+        return list(zip(producers.tolist(), firsts.tolist(), strict=True))
+
+    def _replayed(self) -> Transactions:
         if self._transactions is None:
             self._transactions = replay_partition(
                 self.directory,
@@ -236,19 +269,6 @@ class FollowedLog:
                 self.log_end_offset,
             )
         return self._transactions
-
-    @property
-    def last_stable_offset(self) -> int:
-        """The first offset of the first undecided transaction, else the log end."""
-        stable = self.transactions.last_stable_offset
-        return min(max(stable, self.log_start_offset), self.log_end_offset)
-
-    def aborted(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Return producers and first offsets of aborted transactions, by their ends."""
-        found = self.transactions.aborted
-        found = found[(found["last_offset"] >= start) & (found["first_offset"] < end)]
-        order = np.argsort(found["last_offset"], kind="stable")
-        return [(int(txn[0]), int(txn[1])) for txn in found[order]]
 
     def producer_states(self) -> npt.NDArray[np.void]:
         """Return the state of each producer at the log's end, as `Log` does."""
@@ -289,7 +309,10 @@ class FollowedLog:
     def _list(self) -> None:
         self.close()
         self._places.clear()
-        self.segments = list_segments(self.directory)
+        listed = list_directory(self.directory)
+        self.segments = listed.segments
+        names = (entry.name for entry in listed.entries)
+        self._has_snapshots = any(name.endswith(".snapshot") for name in names)
 
     def _close(self, base_offset: int) -> None:
         file = self._files.pop(base_offset, None)

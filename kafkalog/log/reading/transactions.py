@@ -30,7 +30,7 @@ from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.integer_limits import MAX_INT64
 from kafkalog.log.markers import control_records
 from kafkalog.log.producers.newest_snapshot import snapshot_of_open
-from kafkalog.log.reading.log_segments import from_offset, list_segments, read_on
+from kafkalog.log.reading.log_segments import from_offset, read_on
 from kafkalog.segment.file_records import FileRecords, Step
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.location import Location
@@ -289,10 +289,15 @@ def find_stable(
     return min(max(stable, log_start), end)
 
 
-def aborted_between(path: Location, first: int, last: int) -> npt.NDArray[np.void]:
-    """Return the aborted transactions of records in ``[first, last)``."""
+def aborted_between(
+    segments: list[LogSegment], first: int, last: int
+) -> npt.NDArray[np.void]:
+    """Return the aborted transactions of records in ``[first, last)``, by the indexes.
+
+    They are in the order of their markers.
+    """
     parts = [np.empty(0, TransactionIndex.ENTRY)]
-    for segment in from_offset(list_segments(path), first):
+    for segment in from_offset(segments, first):
         index_path = segment.path.with_suffix(".txnindex")
         if index_path.exists():
             index = TransactionIndex.read(index_path, segment.base_offset)
