@@ -12,6 +12,7 @@ Source: ``KRaftMetadataCache.java``, ``PartitionMetadataFile.java``.
 from __future__ import annotations
 
 import hashlib
+import resource
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -62,6 +63,16 @@ NODE_ID: Final = 1
 
 CLUSTER_ID: Final = "kafkalog-0000000000000"
 """The cluster id where no directory has one."""
+
+
+def most_open_files() -> int:
+    """Return how many segments are kept open, at most a quarter of the files allowed.
+
+    >>> 0 < most_open_files() <= MOST_OPEN_FILES
+    True
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return min(MOST_OPEN_FILES, max(1, limit // 4)) if limit > 0 else MOST_OPEN_FILES
 
 
 @dataclass(slots=True)
@@ -121,7 +132,7 @@ class Catalogue:
     ) -> None:
         self._paths = list(paths)
         self._selection = selection
-        self._open_files = OpenFiles(MOST_OPEN_FILES)
+        self._open_files = OpenFiles(most_open_files())
         self._times: list[int] = []
         self._marks: dict[Path, tuple[int, Offsets | None]] = {}
         self._partitions: dict[tuple[str, int], ServedPartition] = {}

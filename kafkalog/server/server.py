@@ -9,6 +9,7 @@ Source: ``SocketServer.scala``.
 from __future__ import annotations
 
 import logging
+import resource
 import selectors
 import socket
 import threading
@@ -16,7 +17,7 @@ from contextlib import suppress
 from typing import Final, Self
 
 from kafkalog.broker.broker import Broker, Waiting
-from kafkalog.broker.catalogue import Catalogue
+from kafkalog.broker.catalogue import Catalogue, most_open_files
 from kafkalog.broker.endpoint import Endpoint
 from kafkalog.errors import CorruptMessageError, UnsupportedVersionError
 from kafkalog.log.clock import SystemClock
@@ -31,6 +32,10 @@ MOST_PENDING: Final = 128
 POLL_MS: Final = 50
 """Time between two looks at logs for which a fetch waits."""
 
+OTHER_FILES: Final = 32
+"""Files that are open besides those of logs and connections, and some to spare."""
+
+UNLIMITED: Final = 1 << 20
 FAILURES: Final = logging.getLogger("kafkalog.server")
 """Has what no client should be able to cause."""
 
@@ -119,6 +124,8 @@ class Server:
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._selector.register(self._awake, selectors.EVENT_READ)
         self._connections: dict[socket.socket, Connection] = {}
+        self._accepts = True
+        self._most = most_connections()
         self._is_closing = False
         self._thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
         self._thread.start()
@@ -170,13 +177,17 @@ class Server:
         try:
             client, address = self._listener.accept()
         except OSError:
-            return  # the client has gone, or there are too many open files
+            return  # the client has gone
         client.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection = Connection(client, Endpoint(*address[:2]))
         self._connections[client] = connection
         self._selector.register(client, selectors.EVENT_READ)
         note_begun(f"{connection.address}: connected")
+        if len(self._connections) >= self._most:
+            # Others wait in the queue until one has ended: logs need files, too.
+            self._selector.unregister(self._listener)
+            self._accepts = False
 
     def _serve(self, connection: Connection) -> None:
         """Read requests of a client, and answer them."""
@@ -248,6 +259,21 @@ class Server:
         del self._connections[connection.socket]
         self._selector.unregister(connection.socket)
         connection.close()
+        if not self._accepts and not self._is_closing:
+            self._selector.register(self._listener, selectors.EVENT_READ)
+            self._accepts = True
+
+
+def most_connections() -> int:
+    """Return how many connections leave enough files for logs, and for the rest.
+
+    >>> 0 < most_connections()
+    True
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit == resource.RLIM_INFINITY:
+        return UNLIMITED
+    return max(1, limit - most_open_files() - OTHER_FILES)
 
 
 def is_loopback(address: str) -> bool:

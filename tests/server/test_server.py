@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -426,4 +427,22 @@ def test_beside_a_broker_a_log_ends_at_its_checkpointed_high_watermark(tmp_path)
             marks.write_text("0\n1\norders 0 6\n")
             assert ends(opened) == (6, 6, 6, 6)
         process.stdin.close()
+        assert process.wait(60) == 0
+
+
+def test_clients_wait_where_there_are_too_many_open_files():
+    command = [sys.executable, "-m", "kafkalog", "serve", "--listen", "127.0.0.1:0"]
+    logs = str(golden_data.logs("k431-clean"))
+    limited = ["bash", "-c", 'ulimit -n 80; exec "$@"', "bash", *command, logs]
+    with ExitStack() as ended:
+        process = subprocess.Popen(limited, stdout=subprocess.PIPE, text=True)
+        ended.enter_context(process)
+        ended.callback(process.kill)
+        address = process.stdout.readline().split()[-1]
+        with ExitStack() as stack:
+            clients = [stack.enter_context(Client(address)) for _ in range(100)]
+            assert topics_of(clients[0])
+        with Client(address) as client:
+            assert topics_of(client)
+        process.terminate()
         assert process.wait(60) == 0
