@@ -20,7 +20,11 @@ from kafkalog.broker.endpoint import Endpoint
 from kafkalog.broker.fetching import fetch
 from kafkalog.broker.group_coordinator import INITIAL_DELAY_MS, GroupCoordinator
 from kafkalog.broker.group_deletion import delete_groups, delete_offsets
-from kafkalog.broker.groups import describe_groups, find_coordinator, list_groups
+from kafkalog.broker.group_descriptions import (
+    describe_groups,
+    find_coordinator,
+    list_groups,
+)
 from kafkalog.broker.log_directories import describe_log_dirs
 from kafkalog.broker.metadata import api_versions, describe_cluster, metadata
 from kafkalog.broker.offsets import list_offsets, offset_for_leader_epoch
@@ -35,7 +39,7 @@ from kafkalog.broker.topic_partitions import (
     describe_topic_partitions,
     list_partition_reassignments,
 )
-from kafkalog.broker.transactions import TransactionStates
+from kafkalog.broker.transaction_states import TransactionStates
 from kafkalog.log.clock import Clock
 from kafkalog.messages.schema import Message
 from kafkalog.protocol.error_codes import ErrorCode

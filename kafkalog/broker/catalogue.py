@@ -98,6 +98,10 @@ class ServedPartition:
         """The offset up to which transactions are decided, and served."""
         return min(self.log.last_stable_offset, self.high_watermark)
 
+    def end_offset(self, *, is_committed: bool) -> int:
+        """Return the offset up to which a consumer of an isolation level reads."""
+        return self.stable_offset if is_committed else self.high_watermark
+
     @property
     def leader_epoch(self) -> int:
         """The highest leader epoch of the log; 0 if it is unknown."""

@@ -53,7 +53,13 @@ class Member:
     assignment: bytes = b""
     joining: Reply | None = None
     syncing: Reply | None = None
-    is_new: bool = True
+
+    def update(self, joining: Member) -> None:
+        """Take what the member says as it joins again, and the request to answer."""
+        self.protocols = joining.protocols
+        self.rebalance_timeout_ms = joining.rebalance_timeout_ms
+        self.session_timeout_ms = joining.session_timeout_ms
+        self.joining = joining.joining
 
     def metadata(self, protocol: str | None) -> bytes:
         """Return what the member says under the name of a protocol."""

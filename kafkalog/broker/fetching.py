@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kafkalog.broker.catalogue import Catalogue, ServedPartition
-from kafkalog.broker.offsets import NO_EPOCH, READ_COMMITTED, check_epoch
+from kafkalog.broker.offsets import READ_COMMITTED, checked_partition
 from kafkalog.errors import KafkaLogError, LocatedError, OffsetOutOfRangeError
 from kafkalog.log.reading.followed_log import StoredRange
 from kafkalog.messages.schema import Message
@@ -95,12 +95,11 @@ def _partition(
     """Return the members of a partition in the answer, the range of a file included."""
     if topic is None:
         return _unknown(ErrorCode.UNKNOWN_TOPIC_ID)
-    partition = catalogue.partition(topic, asked["partition"])
-    if partition is None:
-        return _unknown(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    error = check_epoch(partition, asked.get("currentLeaderEpoch", NO_EPOCH))
-    if error:
-        return _error(error)
+    partition = checked_partition(catalogue, topic, asked["partition"], asked)
+    if partition is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return _unknown(partition)
+    if isinstance(partition, ErrorCode):
+        return _error(partition)
     try:
         return _records(partition, asked, request, left)
     except OffsetOutOfRangeError:
@@ -121,8 +120,7 @@ def _records(
 ) -> dict[str, Any]:
     log, offset = partition.log, asked["fetchOffset"]
     is_committed = request.message["isolationLevel"] == READ_COMMITTED
-    stable, high = partition.stable_offset, partition.high_watermark
-    end = stable if is_committed else high
+    end = partition.end_offset(is_committed=is_committed)
     most = min(asked["partitionMaxBytes"], max(left, 0))
     found = log.fetch(offset, most, end)
     aborted = None
@@ -134,8 +132,8 @@ def _records(
         ]
     return {
         "errorCode": ErrorCode.NONE,
-        "highWatermark": high,
-        "lastStableOffset": stable,
+        "highWatermark": partition.high_watermark,
+        "lastStableOffset": partition.stable_offset,
         "logStartOffset": log.log_start_offset,
         "abortedTransactions": aborted,
         "records": b"",

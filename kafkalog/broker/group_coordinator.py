@@ -126,12 +126,9 @@ class GroupCoordinator:
         self._rebalance(group)
 
     def _update(self, group: ClassicGroup, member: Member, joining: Member) -> None:
-        member.protocols = joining.protocols
-        member.rebalance_timeout_ms = joining.rebalance_timeout_ms
-        member.session_timeout_ms = joining.session_timeout_ms
         if member.joining is not None and member.joining is not joining.joining:
             _fail(member.joining, member.member_id, ErrorCode.UNKNOWN_MEMBER_ID)
-        member.joining = joining.joining
+        member.update(joining)
         self._rebalance(group)
 
     def _replace_static(
@@ -149,10 +146,7 @@ class GroupCoordinator:
         member = group.replace_static(joining.instance_id, old_id, joining.member_id)
         self._timers.cancel((SESSION, group.group_id, old_id))
         self._expect_heartbeat(group, member.member_id, member.session_timeout_ms)
-        member.protocols = joining.protocols
-        member.rebalance_timeout_ms = joining.rebalance_timeout_ms
-        member.session_timeout_ms = joining.session_timeout_ms
-        member.joining = joining.joining
+        member.update(joining)
         if group.state is GroupState.STABLE:
             if group.protocol != group.preferred_protocol():
                 self._rebalance(group)
@@ -236,7 +230,6 @@ class GroupCoordinator:
                 member.joining.message = _joined(group, member)
                 member.joining = None
             self._expect_heartbeat(group, member.member_id, member.session_timeout_ms)
-            member.is_new = False
             group.unsynced.add(member.member_id)
         if group.members:
             at = self._clock.now_ms() + group.rebalance_timeout_ms

@@ -67,23 +67,19 @@ def _offset(
     is_known = timestamp >= 0 or timestamp in FIRST_VERSIONS
     if not is_known or request.version < FIRST_VERSIONS.get(timestamp, 0):
         return {"errorCode": ErrorCode.UNSUPPORTED_VERSION}
-    partition = catalogue.partition(topic, asked["partitionIndex"])
-    if partition is None:
-        return {"errorCode": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-    error = check_epoch(partition, asked.get("currentLeaderEpoch", NO_EPOCH))
-    if error:
-        return {"errorCode": error}
+    partition = checked_partition(catalogue, topic, asked["partitionIndex"], asked)
+    if isinstance(partition, ErrorCode):
+        return {"errorCode": partition}
     log = partition.log
     time, offset = NOTHING, NOTHING
     if timestamp == LATEST:
-        offset = partition.stable_offset if is_committed else partition.high_watermark
+        offset = partition.end_offset(is_committed=is_committed)
     elif timestamp in (EARLIEST, EARLIEST_LOCAL):
         offset = log.log_start_offset
     elif timestamp == MAX_TIMESTAMP or timestamp >= 0:
         is_time = timestamp >= 0
         offset, time = log.record_at(timestamp) if is_time else log.latest_record()
-        end = partition.stable_offset if is_committed else partition.high_watermark
-        if offset >= end:
+        if offset >= partition.end_offset(is_committed=is_committed):
             time, offset = NOTHING, NOTHING
     epoch = None if offset == NOTHING else epoch_for_offset(log.leader_epochs, offset)
     if timestamp == LATEST:
@@ -95,10 +91,19 @@ def _offset(
     }
 
 
-def check_epoch(partition: ServedPartition, epoch: int) -> ErrorCode:
-    """Return the error of a request for a leader epoch, -1 for any."""
+def checked_partition(
+    catalogue: Catalogue, topic: str, number: int, asked: Message
+) -> ServedPartition | ErrorCode:
+    """Return a partition, or why it is not the one that is asked for.
+
+    The leader epoch that a client knows may be older or newer than the partition's.
+    """
+    partition = catalogue.partition(topic, number)
+    if partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    epoch = asked.get("currentLeaderEpoch", NO_EPOCH)
     if epoch in (NO_EPOCH, partition.leader_epoch):
-        return ErrorCode.NONE
+        return partition
     if epoch < partition.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     return ErrorCode.UNKNOWN_LEADER_EPOCH
@@ -124,12 +129,9 @@ def offset_for_leader_epoch(catalogue: Catalogue, request: Request) -> Message:
 
 
 def _epoch_end(catalogue: Catalogue, topic: str, asked: Message) -> dict[str, Any]:
-    partition = catalogue.partition(topic, asked["partition"])
-    if partition is None:
-        return {"errorCode": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-    error = check_epoch(partition, asked.get("currentLeaderEpoch", NO_EPOCH))
-    if error:
-        return {"errorCode": error}
+    partition = checked_partition(catalogue, topic, asked["partition"], asked)
+    if isinstance(partition, ErrorCode):
+        return {"errorCode": partition}
     log = partition.log
     found = end_offset_for(log.leader_epochs, asked["leaderEpoch"], log.log_end_offset)
     if found is None:

@@ -22,7 +22,6 @@ from kafkalog.errors import (
     OffsetOutOfRangeError,
     ReadOnlyLogError,
 )
-from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.checkpoint import EpochEntry, parse_epochs
 from kafkalog.formats.timestamps import Times
 from kafkalog.log.producers.producer_state import producer_states_at
@@ -31,6 +30,7 @@ from kafkalog.log.reading.log_segments import (
     entry_steps,
     list_first,
     list_segments,
+    rows_within,
 )
 from kafkalog.log.reading.offset_lookup import (
     find_end,
@@ -357,7 +357,7 @@ class Log:
             first_bytes=first_bytes,
             policy=self._policy,
         ):
-            rows = _within(step.rows, max_bytes)
+            rows = rows_within(step.rows, max_bytes)
             first = int(rows["position"][0]) - step.origin
             size = int(rows["size_in_bytes"].sum())
             following = int(rows["last_offset"][-1]) + 1
@@ -432,7 +432,7 @@ class Log:
         for source, step in entry_steps(
             self.path, segments, offset, limit, first_bytes=first_bytes, policy=HEADERS
         ):
-            rows = _within(step.rows, max_bytes)
+            rows = rows_within(step.rows, max_bytes)
             size = int(rows["size_in_bytes"].sum())
             return source.send_to(socket, int(rows["position"][0]), size)
         return 0
@@ -498,9 +498,3 @@ class Log:
         """Return this partition's offset in a checkpoint of the log directory."""
         offsets = read_offsets_or_none(self.path.absolute().parent, name)
         return offsets.get((self.topic, self.partition), default)
-
-
-def _within(rows: BatchHeaders, max_bytes: int) -> BatchHeaders:
-    """Return the first of `rows`, and those that fit into `max_bytes` with it."""
-    ends = np.cumsum(rows["size_in_bytes"])
-    return rows[: max(1, int(np.searchsorted(ends, max_bytes, side="right")))]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from struct import Struct
-from typing import Any, Final
+from typing import Final
 
 from kafkalog.errors import CorruptMessageError, UnsupportedVersionError
 from kafkalog.messages.compiled_messages import FileRange, MessageCodec
@@ -111,19 +111,3 @@ def frame(
         start = position
     pieces.append(body[start:])
     return pieces
-
-
-def size_of(pieces: Pieces) -> int:
-    """Return the number of bytes of a frame, the size before it included."""
-    return sum(
-        len(piece) if isinstance(piece, bytes | bytearray) else piece.size
-        for piece in pieces
-    )
-
-
-def joined(pieces: Pieces, read: Any) -> bytes:
-    """Return a frame as bytes; `read` returns those of a range of a file."""
-    return b"".join(
-        bytes(piece) if isinstance(piece, bytes | bytearray) else read(piece)
-        for piece in pieces
-    )

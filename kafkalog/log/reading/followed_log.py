@@ -28,6 +28,7 @@ from kafkalog.log.reading.log_segments import (
     from_offset,
     list_directory,
     read_on,
+    rows_within,
 )
 from kafkalog.log.reading.offset_lookup import (
     NO_RECORD,
@@ -210,21 +211,18 @@ class FollowedLog:
     def _range(
         self, file: SharedFile, rows: BatchHeaders, max_bytes: int
     ) -> StoredRange:
-        ends = np.cumsum(rows["size_in_bytes"])
-        count = max(1, int(np.searchsorted(ends, max_bytes, side="right")))
+        rows = rows_within(rows, max_bytes)
+        ends = rows["position"] + rows["size_in_bytes"]
         # Batches between them that are not selected end the range.
-        starts = rows["position"][:count]
-        gaps = np.flatnonzero(
-            starts[1:] != starts[:-1] + rows["size_in_bytes"][: count - 1]
-        )
-        count = int(gaps[0]) + 1 if len(gaps) else count
-        position, size = int(starts[0]), int(ends[count - 1])
-        following = int(rows["last_offset"][count - 1]) + 1
-        self._places[following] = file.segment.base_offset, position + size
+        gaps = np.flatnonzero(rows["position"][1:] != ends[:-1])
+        last = int(gaps[0]) if len(gaps) else len(rows) - 1
+        position, end = int(rows["position"][0]), int(ends[last])
+        following = int(rows["last_offset"][last]) + 1
+        self._places[following] = file.segment.base_offset, end
         while len(self._places) > KEPT_PLACES:
             self._places.popitem(last=False)
         file.use()
-        return StoredRange(file, position, size, following)
+        return StoredRange(file, position, end - position, following)
 
     def _position(self, opened: OpenSegment, offset: int) -> int:
         base, position = self._places.pop(offset, (None, 0))

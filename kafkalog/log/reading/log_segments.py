@@ -355,6 +355,12 @@ def entry_steps(
                 errors.append(step.error)
 
 
+def rows_within(rows: BatchHeaders, max_bytes: int) -> BatchHeaders:
+    """Return the first of `rows`, and those that fit into `max_bytes` with it."""
+    ends = np.cumsum(rows["size_in_bytes"])
+    return rows[: max(1, int(np.searchsorted(ends, max_bytes, side="right")))]
+
+
 def find_lost_tail(
     segment: LogSegment, end_offset: int, following: int, position: int
 ) -> Skipped | None:
