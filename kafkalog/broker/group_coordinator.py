@@ -415,7 +415,7 @@ class GroupCoordinator:
         )
 
     def _expire(self, group: ClassicGroup, member_id: str) -> None:
-        """Remove a member that has not been heard of."""
+        """Remove a member whose session has ended."""
         member = group.members.get(member_id)
         if member is None:
             group.pending.discard(member_id)

@@ -10,6 +10,7 @@ import io
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Self
@@ -137,20 +138,11 @@ def rows_of(table: pa.Table) -> Iterator[Row]:
         yield from batch.to_pylist()
 
 
-def print_records(
-    scan: Scan,
-    form: str | None,
-    *,
-    limit: int | None = None,
-    no_color: bool = False,
-    decode: bool = False,
-    values: ValueOptions,
-) -> None:
-    """Print the first `limit` records of a scan as they are read; all if None.
-
-    Then report the problems that the scan skipped.
-    """
-    left = sys.maxsize if limit is None else limit
+@contextmanager
+def record_printer(
+    scan: Scan, form: str | None, *, no_color: bool, decode: bool, values: ValueOptions
+) -> Iterator[tuple[Scan, RecordPrinter]]:
+    """Yield the scan to read, with what `decode` and `values` need, and its printer."""
     shown, form = scan.columns, chosen_format(form)
     scan, cells = values.prepare(scan, decode=decode)
     importance = scan_importance(scan)
@@ -165,6 +157,26 @@ def print_records(
         cells=cells,
         importance=importance,
     ) as printer:
+        yield scan, printer
+
+
+def print_records(
+    scan: Scan,
+    form: str | None,
+    *,
+    limit: int | None = None,
+    no_color: bool = False,
+    decode: bool = False,
+    values: ValueOptions,
+) -> None:
+    """Print the first `limit` records of a scan as they are read; all if None.
+
+    Then report the problems that the scan skipped.
+    """
+    left = sys.maxsize if limit is None else limit
+    with record_printer(
+        scan, form, no_color=no_color, decode=decode, values=values
+    ) as (scan, printer):
         chunks = scan.chunks(reuse=scan.threads == 1) if left else iter(())
         for records in chunks:
             left -= printer.show(records, left)

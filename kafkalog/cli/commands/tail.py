@@ -80,19 +80,9 @@ def command(
 
     scan = last_records(options.scan(paths), limit)
     if follow:
-        form = command_output.chosen_format(form)
-        shown, importance = scan.columns, command_output.scan_importance(scan)
-        scan, cells = values.prepare(scan, decode=decode)
-        scan = command_output.decodable(scan) if decode else scan
-        with command_output.RecordPrinter(
-            shown,
-            form,
-            no_color=no_color,
-            decode=decode,
-            values=values,
-            cells=cells,
-            importance=importance,
-        ) as printer:
+        with command_output.record_printer(
+            scan, form, no_color=no_color, decode=decode, values=values
+        ) as (scan, printer):
             _follow(scan, paths, options, interval, printer)
         return
     command_output.print_records(
